@@ -1,6 +1,6 @@
 """API pages of the site: each module's public names, from its source, with numpydoc's sections as lists.
 
-Sources are read, not imported, so that signatures look as they are written and the site builds without torch.
+Sources are parsed, not imported, so that signatures look as written and the site builds without torch.
 """
 
 import ast, copy, json, re
@@ -9,14 +9,18 @@ from pathlib import Path
 import pages
 
 _SECTIONS = ('Parameters', 'Attributes', 'Traits', 'Returns', 'Yields', 'Raises')
-_LONG = 100  # characters of the value of a constant
+_MAX_VALUE = 100  # characters of the value of a constant
 
 
 class Index:
     """Public names of all modules, to resolve names in docstrings.
 
-    Attributes: modules, name -> path; and of each module: sources (its notebook), trees (syntax), names (public),
-    imports (name -> full name), defined (name -> definition); where, name -> modules that define it
+    Attributes
+    ----------
+    modules : name -> path
+    sources, trees, names : module -> its notebook, its syntax tree, its public names
+    imports, defined : module -> (name -> full name), (name -> definition)
+    modules_of : name -> modules that define it
     """
 
     def __init__(self, root: Path, page_of: dict[str, str]):
@@ -28,13 +32,13 @@ class Index:
         self.names = {m: _public(tree) for m, tree in self.trees.items()}
         self.imports = {m: _imports(tree, m) for m, tree in self.trees.items()}
         self.defined = {m: _definitions(self.trees[m], self.names[m]) for m in self.modules}
-        self.where = {}
-        for module, found in self.defined.items():
-            for name in found:
-                self.where.setdefault(name, []).append(module)
+        self.modules_of = {}
+        for module, definitions in self.defined.items():
+            for name in definitions:
+                self.modules_of.setdefault(name, []).append(module)
 
     def target(self, name: str, module: str) -> str:
-        "The full name of what a word in a docstring of a module refers to; '' if it is not known"
+        "Return the full name that a word in a docstring of a module refers to; '' if it is not known"
         plain = name.removesuffix('()')
         if not re.fullmatch(r'[A-Za-z_][\w.]*', plain):
             return ''
@@ -45,9 +49,9 @@ class Index:
             return plain
         if plain in self.defined[module]:
             return f'{module}.{plain}'
-        several = self.where.get(plain, [])
-        distinct = len(several) == 1 and ('_' in plain or plain != plain.lower())
-        return f'{several[0]}.{plain}' if distinct else ''
+        owners = self.modules_of.get(plain, [])
+        distinct = len(owners) == 1 and ('_' in plain or plain != plain.lower())
+        return f'{owners[0]}.{plain}' if distinct else ''
 
 
 def _public(tree: ast.Module) -> list[str]:
@@ -58,28 +62,29 @@ def _public(tree: ast.Module) -> list[str]:
 
 
 def _definitions(tree: ast.Module, names: list[str]) -> dict[str, ast.AST]:
-    "Where public names are defined in a module, in the order of the source"
-    found = {}
+    "Return the definitions of public names in a module, in the order of the source"
+    definitions = {}
     for node in tree.body:
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            found[node.name] = node
+            definitions[node.name] = node
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            found[node.target.id] = node
+            definitions[node.target.id] = node
         elif isinstance(node, ast.Assign):
             targets = [t for part in node.targets for t in getattr(part, 'elts', [part])]
-            found |= {t.id: node for t in targets if isinstance(t, ast.Name)}
-    return {name: node for name, node in found.items() if name in names}
+            definitions |= {t.id: node for t in targets if isinstance(t, ast.Name)}
+    return {name: node for name, node in definitions.items() if name in names}
 
 
 def _imports(tree: ast.Module, module: str) -> dict[str, str]:
-    "Names that a module imports from this package -> their full names"
-    found, package = {}, module.split('.')[:-1]
+    "Return the names that a module imports from this package -> their full names"
+    imports = {}
+    package = module.split('.')[:-1]
     for node in tree.body:
         if isinstance(node, ast.ImportFrom):
             base = package[: len(package) + 1 - node.level] if node.level else []
             base = '.'.join([*base, *([node.module] if node.module else [])])
-            found |= {a.asname or a.name: f'{base}.{a.name}' for a in node.names}
-    return found
+            imports |= {a.asname or a.name: f'{base}.{a.name}' for a in node.names}
+    return imports
 
 
 class _FullNames(ast.NodeTransformer):
@@ -90,8 +95,8 @@ class _FullNames(ast.NodeTransformer):
         self.imported = index.imports[module]
 
     def visit_Name(self, node: ast.Name):
-        own = node.id in self.index.defined[self.module]
-        full = f'{self.module}.{node.id}' if own else self.imported.get(node.id, '')
+        is_local = node.id in self.index.defined[self.module]
+        full = f'{self.module}.{node.id}' if is_local else self.imported.get(node.id, '')
         owner, _, last = full.rpartition('.')
         known = last in self.index.defined.get(owner, {})
         return ast.parse(full, mode='eval').body if known else node
@@ -135,55 +140,56 @@ def _constructor(node: ast.ClassDef, index: Index, module: str) -> str:
 
 
 def _markdown(text: str, index: Index, module: str) -> str:
-    "The text of a docstring as Markdown: signs that mean something there are escaped, known names become links"
+    "Convert the text of a docstring to Markdown: special characters are escaped, known names become links"
 
-    def escaped(part: str) -> str:
+    def escape(part: str) -> str:
         part = re.sub(r'([*$\\])', r'\\\1', part)
         part = re.sub(r'<(?!https?:)', r'\\<', part)
         part = re.sub(r'(?<=\w)_(?=\s|$|[,.;:])', r'\\_', part)
         return re.sub(r'^(\s*)([#+:])(?=\s)', r'\1\\\2', part, flags=re.M)
 
-    def code(match: re.Match) -> str:
+    def link_code(match: re.Match) -> str:
         target = index.target(match[2], module)
         kind = 'mod' if target in index.modules else 'obj'
         return f'{{py:{kind}}}`{match[2]} <{target}>`' if target else match[0]
 
     source = index.sources[module]
     if '](' in text and source:
-        text = pages.rewritten(index.root, index.page_of, source, f'api/{module}', text, {})
+        text = pages.rewrite_links(index.root, index.page_of, source, f'api/{module}', text, {})
     pieces, start = [], 0
     for span in pages.CODE.finditer(text):
-        before = escaped(text[start : span.start()])
-        pieces += [before + '\\' * before.endswith('}'), re.sub(r'^(`)(.+)`$', code, span[0], flags=re.S)]
+        before = escape(text[start : span.start()])
+        pieces += [before + '\\' * before.endswith('}'), re.sub(r'^(`)(.+)`$', link_code, span[0], flags=re.S)]
         start = span.end()
-    return ''.join([*pieces, escaped(text[start:])])
+    return ''.join([*pieces, escape(text[start:])])
 
 
 def _sections(docstring: str) -> list[tuple[str, str]]:
     "Split a docstring into (name, text) of numpydoc's sections; the name of other text is ''"
-    lines, found = docstring.splitlines(), [('', [])]
+    lines = docstring.splitlines()
+    sections = [('', [])]
     for i, line in enumerate(lines):
         if i + 1 < len(lines) and line in _SECTIONS and re.fullmatch('-{3,}', lines[i + 1]):
-            found.append((line, []))
+            sections.append((line, []))
         elif re.fullmatch('-{3,}', line) and i and lines[i - 1] in _SECTIONS:
             continue
         else:
-            if found[-1][0] and re.match(r'[A-Z]\w+: ', line) and not lines[i - 1].strip():
-                found.append(('', []))  # "Source: ..." after a section
-            found[-1][1].append(line)
-    return [(name, '\n'.join(body).strip('\n')) for name, body in found]
+            if sections[-1][0] and re.match(r'[A-Z]\w+: ', line) and not lines[i - 1].strip():
+                sections.append(('', []))  # "Source: ..." after a section
+            sections[-1][1].append(line)
+    return [(name, '\n'.join(body).strip('\n')) for name, body in sections]
 
 
 def _entries(name: str, text: str) -> list[tuple[str, str]]:
-    "The entries of a section, (name, description); the name may be ''"
+    "Return the entries of a section, (name, description); the name may be ''"
     from numpydoc.docscrape import NumpyDocString
 
     kind = name if name in ('Returns', 'Yields') else 'Parameters'
-    found = []
+    entries = []
     for entry in NumpyDocString(f'{kind}\n{"-" * len(kind)}\n{text}')[kind]:
         description = '\n'.join(filter(None, [entry.type, *entry.desc]))
-        found.append((entry.name, description))
-    return found
+        entries.append((entry.name, description))
+    return entries
 
 
 def _docstring(node: ast.AST, index: Index, module: str) -> str:
@@ -218,7 +224,7 @@ def _member(node: ast.FunctionDef, index: Index, module: str) -> str:
 
 
 def _entry(name: str, node: ast.AST, index: Index, module: str) -> str:
-    "One public name"
+    "Return the directive of one public name"
     if isinstance(node, ast.FunctionDef):
         return _directive('function', name + _signature(node, False, index, module), _docstring(node, index, module), 6)
     if isinstance(node, ast.ClassDef):
@@ -232,7 +238,7 @@ def _entry(name: str, node: ast.AST, index: Index, module: str) -> str:
                 body.append(_member(part, index, module))
         return _directive('class', name + _constructor(node, index, module), '\n\n'.join(filter(None, body)), 6)
     value = ast.unparse(node.value) if node.value is not None else ''
-    value = value if len(value) <= _LONG else f'{value[:_LONG]} …'
+    value = value if len(value) <= _MAX_VALUE else f'{value[:_MAX_VALUE]} …'
     options = [f':value: {json.dumps(value, ensure_ascii=False)}'] if value else []
     if isinstance(node, ast.AnnAssign):
         options.insert(0, f':type: {_annotation(node.annotation, index, module)}')
@@ -240,7 +246,7 @@ def _entry(name: str, node: ast.AST, index: Index, module: str) -> str:
 
 
 def _first_line(node: ast.AST | None, index: Index, module: str) -> str:
-    "The first paragraph of a docstring as a cell of a table"
+    "Return the first paragraph of a docstring as a cell of a table"
     text = (ast.get_docstring(node) or '') if node is not None else ''
     return _markdown(text.split('\n\n')[0].replace('\n', ' '), index, module).replace('|', '\\|')
 
@@ -260,13 +266,13 @@ def _module_page(module: str, index: Index, page_of: dict[str, str]) -> str:
         parts.append(_entry(name, node, index, module))
     elsewhere = [name for name in index.names[module] if name not in index.defined[module]]
     if elsewhere:
-        words = [f'{{py:obj}}`{name} <{imported.get(name, name)}>`' for name in elsewhere]
-        parts.append(f'Also available here: {", ".join(words)}')
+        references = [f'{{py:obj}}`{name} <{imported.get(name, name)}>`' for name in elsewhere]
+        parts.append(f'Also available here: {", ".join(references)}')
     return '\n\n'.join(parts) + '\n'
 
 
 def _front_door(root: Path) -> dict[str, str]:
-    "Names of the package itself -> the modules that define them"
+    "Return the names of the package itself -> the modules that define them"
     tree = ast.parse((root / 'srlviz/__init__.py').read_text(encoding='utf-8'))
     for node in tree.body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], 'id', '') == '_FRONT_DOOR':
@@ -275,7 +281,7 @@ def _front_door(root: Path) -> dict[str, str]:
 
 
 def api_pages(root: Path, page_of: dict[str, str]) -> dict[str, str]:
-    """Make the API pages.
+    """Write the API pages as Markdown.
 
     Parameters
     ----------
@@ -286,37 +292,37 @@ def api_pages(root: Path, page_of: dict[str, str]) -> dict[str, str]:
     dict : name of a page -> Markdown: 'api/index', 'api/srlviz.core', 'api/srlviz.core.files', ...
     """
     index = Index(root, page_of)
-    made = {f'api/{module}': _module_page(module, index, page_of) for module in index.modules}
+    markdown = {f'api/{module}': _module_page(module, index, page_of) for module in index.modules}
     packages = {}
     for module in index.modules:
         packages.setdefault('.'.join(module.split('.')[:2]), []).append(module)
     order = sorted((p.name for p in (root / 'nbs').glob('[0-9][0-9]_*') if p.is_dir()))
-    ranked = [f'srlviz.{name[3:]}' for name in order if f'srlviz.{name[3:]}' in packages]
-    ranked += [p for p in packages if p not in ranked]
-    table = []
-    for package in ranked:
+    ordered = [f'srlviz.{name[3:]}' for name in order if f'srlviz.{name[3:]}' in packages]
+    ordered += [p for p in packages if p not in ordered]
+    package_rows = []
+    for package in ordered:
         members = sorted(packages[package])
         rows = []
         for module in members:
             first = _first_line(index.trees[module], index, module)
             rows.append(f'| [{module.removeprefix(package + ".")}]({module}.md) | {first} |')
-        own = root / package.replace('.', '/') / '__init__.py'
-        words = ast.get_docstring(ast.parse(own.read_text(encoding='utf-8'))) if own.is_file() else ''
+        init = root / package.replace('.', '/') / '__init__.py'
+        docstring = ast.get_docstring(ast.parse(init.read_text(encoding='utf-8'))) if init.is_file() else ''
         entries = [f'{m.removeprefix(package + ".")} <{m}>' for m in members]
-        tree = '\n'.join(['```{toctree}', ':hidden:', '', *entries, '```'])
+        toctree = '\n'.join(['```{toctree}', ':hidden:', '', *entries, '```'])
         listing = '| module | |\n|---|---|\n' + '\n'.join(rows)
-        head = [f'# {package}', _markdown(words or '', index, members[0]), listing, tree]
-        made[f'api/{package}'] = '\n\n'.join(filter(None, head)) + '\n'
-        table.append(f'| [{package}]({package}.md) | {len(members)} modules |')
-    door = []
+        parts = [f'# {package}', _markdown(docstring or '', index, members[0]), listing, toctree]
+        markdown[f'api/{package}'] = '\n\n'.join(filter(None, parts)) + '\n'
+        package_rows.append(f'| [{package}]({package}.md) | {len(members)} modules |')
+    name_rows = []
     for name, module in _front_door(root).items():
         node = index.defined.get(module, {}).get(name)
-        door.append(f'| {{py:obj}}`srlviz.{name} <{module}.{name}>` | {_first_line(node, index, module)} |')
+        name_rows.append(f'| {{py:obj}}`srlviz.{name} <{module}.{name}>` | {_first_line(node, index, module)} |')
     intro = (
         'Public names by module, as `from srlviz.evaluate.qedr import qedr` imports them. Every module is written in a '
         'notebook, to which its page links.'
     )
-    tree = '\n'.join(['```{toctree}', ':hidden:', '', *ranked, '```'])
-    parts = ['# API', intro, '## The package itself', '| name | |\n|---|---|\n' + '\n'.join(door)]
-    parts += ['## Packages', '| package | |\n|---|---|\n' + '\n'.join(table), tree]
-    return made | {'api/index': '\n\n'.join(parts) + '\n'}
+    toctree = '\n'.join(['```{toctree}', ':hidden:', '', *ordered, '```'])
+    parts = ['# API', intro, '## The package itself', '| name | |\n|---|---|\n' + '\n'.join(name_rows)]
+    parts += ['## Packages', '| package | |\n|---|---|\n' + '\n'.join(package_rows), toctree]
+    return markdown | {'api/index': '\n\n'.join(parts) + '\n'}

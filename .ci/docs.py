@@ -1,8 +1,8 @@
 """Build the documentation site in docs/_build/html: python3 .ci/docs.py [--linkcheck]
 
-Environment: PIP_ARGS (more arguments for pip). Sphinx and its theme are in an environment of their own, .venv-docs,
-because the lock is for what runs and tests the package. Notebooks are not executed: their stored outputs are shown.
-A warning, a broken link, or anything that a page would load from another host is an error.
+Environment: PIP_ARGS (more arguments for pip). Sphinx and its theme are in a separate environment, .venv-docs,
+because the lock is for packages that run and test srlviz. Notebooks are not executed: the site shows their stored
+outputs. A warning, a broken link, or anything that a page would load from another host is an error.
 """
 
 import os, posixpath, re, shlex, subprocess, sys, time, venv
@@ -20,18 +20,19 @@ REMOTE = re.compile(r'(?:https?:)?//', re.I)
 
 
 def environment() -> Path:
-    "Make or update .venv-docs, and return its Python"
+    "Create or update .venv-docs, and return its Python"
     python = VENV / ('Scripts/python.exe' if os.name == 'nt' else 'bin/python')
     ini = ConfigParser(delimiters=['='])
     ini.read(ROOT / 'settings.ini', encoding='utf-8')
-    packages, stamp = ini['DEFAULT']['docs_requirements'].split(), VENV / 'installed.txt'
-    want = '\n'.join([str(VENV), *packages])
-    if not stamp.is_file() or stamp.read_text() != want:
+    packages = ini['DEFAULT']['docs_requirements'].split()
+    stamp = VENV / 'installed.txt'
+    content = '\n'.join([str(VENV), *packages])
+    if not stamp.is_file() or stamp.read_text() != content:
         print('srlviz: installing Sphinx in .venv-docs', flush=True)
         venv.create(VENV, with_pip=True, clear=True)
         pip = [str(python), '-m', 'pip', 'install', '-q', '--disable-pip-version-check']
         subprocess.run([*pip, *shlex.split(os.environ.get('PIP_ARGS', '')), *packages], check=True)
-        stamp.write_text(want)
+        stamp.write_text(content)
     return python
 
 
@@ -40,39 +41,40 @@ def is_remote(target: str) -> bool:
 
 
 def problems(html: Path) -> list[str]:
-    "Errors of built pages: links to pages or anchors that are not there, and what would be loaded from elsewhere"
+    "Return the errors of built pages: links to missing pages or anchors, and resources of other hosts"
     texts = {p.relative_to(html).as_posix(): p.read_text(encoding='utf-8') for p in html.rglob('*.html')}
     ids = {name: set(re.findall(r'\b(?:id|name)="([^"]+)"', text)) for name, text in texts.items()}
-    found = []
+    errors = []
     for name, text in texts.items():
         for tag, attributes in TAG.findall(text):
             for attribute, target in ATTRIBUTE.findall(attributes):
                 target = target.replace('&amp;', '&')
                 if is_remote(target):
                     if tag != 'a':
-                        found.append(f'{name}: <{tag} {attribute}="{target}"> is loaded from elsewhere')
+                        errors.append(f'{name}: <{tag} {attribute}="{target}"> is loaded from another host')
                     continue
                 if re.match(r'[a-z]+:', target, re.I) or (tag, attribute) == ('a', 'data'):
                     continue
                 path, _, anchor = target.partition('#')
                 path = unquote(path.partition('?')[0])
-                there = posixpath.normpath(posixpath.join(posixpath.dirname(name), path)) if path else name
-                if there not in texts and not (html / there).is_file():
-                    found.append(f'{name}: {target} is not there')
-                elif anchor and there in ids and unquote(anchor) not in ids[there]:
-                    found.append(f'{name}: {target} has no such anchor')
+                linked = posixpath.normpath(posixpath.join(posixpath.dirname(name), path)) if path else name
+                if linked not in texts and not (html / linked).is_file():
+                    errors.append(f'{name}: {target} does not exist')
+                elif anchor and linked in ids and unquote(anchor) not in ids[linked]:
+                    errors.append(f'{name}: {target} has no such anchor')
     for style in html.rglob('*.css'):
         for urls in STYLE.findall(style.read_text(encoding='utf-8')):
-            found += [f'{style.name}: {url} is loaded from elsewhere' for url in urls if is_remote(url)]
-    return found
+            errors += [f'{style.name}: {url} is loaded from another host' for url in urls if is_remote(url)]
+    return errors
 
 
 def sphinx(builder: str, out: Path):
     arguments = ['-b', builder, '-q', '-W', '--keep-going', '-j', 'auto', '-d', str(BUILD / 'doctrees')]
     env = os.environ | dict(SRLVIZ_ROOT=str(ROOT))
     command = [sys.executable, '-m', 'sphinx', *arguments, str(BUILD / 'source'), str(out)]
-    if returned := subprocess.run(command, env=env).returncode:
-        sys.exit(returned)
+    returncode = subprocess.run(command, env=env).returncode
+    if returncode:
+        sys.exit(returncode)
 
 
 def main():
@@ -84,13 +86,14 @@ def main():
 
     files = pages.site_pages(ROOT)
     try:
-        made = pages.assemble(ROOT, BUILD / 'source', GLOSSARY, api.api_pages(ROOT, files))
+        names = pages.assemble(ROOT, BUILD / 'source', GLOSSARY, api.api_pages(ROOT, files))
     except pages.BrokenLink as e:
         sys.exit(str(e))
-    pages.clear_if_changed(BUILD, made)
+    pages.clear_if_changed(BUILD, names)
     sphinx('html', BUILD / 'html')
-    if bad := problems(BUILD / 'html'):
-        sys.exit('\n'.join(['problems of the built pages:', *sorted(set(bad))]))
+    errors = problems(BUILD / 'html')
+    if errors:
+        sys.exit('\n'.join(['problems of the built pages:', *sorted(set(errors))]))
     if '--linkcheck' in sys.argv:
         sphinx('linkcheck', BUILD / 'linkcheck')
     size = sum(p.stat().st_size for p in (BUILD / 'html').rglob('*') if p.is_file()) / 2**20

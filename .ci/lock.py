@@ -1,8 +1,8 @@
 """Write requirements-lock.txt and requirements-torch.txt: one set of versions for every Python and system of srlviz.
 
 python .ci/lock.py [--upgrade]
-Locked versions are kept if the ranges of settings.ini allow it; --upgrade takes the newest. uv resolves for all Pythons
-and systems at once; it is taken from PATH, or installed temporarily.
+Locked versions are kept if the ranges of settings.ini allow it; --upgrade takes the newest. uv, from PATH or installed
+temporarily, resolves for all Pythons and systems at once.
 """
 
 import os, re, shutil, subprocess, sys, tempfile, venv
@@ -25,27 +25,29 @@ HEAD_TORCH = """\
 # of CPU builds has other files than PyPI. The CUDA packages, which PyPI's build for Linux needs, are left out: torch
 # itself names them, to the digit. Written by `make lock`.
 """
-ELSEWHERE = re.compile(r"nvidia-|cuda-|triton\b|.*; .*sys_platform == 'emscripten'$")
+LEFT_OUT = re.compile(r"nvidia-|cuda-|triton\b|.*; .*sys_platform == 'emscripten'$")
 PIN = re.compile(r"[a-z0-9-]+==[A-Za-z0-9.]+( ; [a-z0-9_.'<>=!*() -]+)?", re.IGNORECASE)
 HASH = re.compile('--hash=sha256:[0-9a-f]{64}')
 
 
 def find_uv(folder: Path) -> str:
-    "uv from PATH, or installed into a new environment in `folder`"
-    if found := shutil.which('uv'):
-        return found
+    "Return uv from PATH, or install it into a new environment in `folder`"
+    uv = shutil.which('uv')
+    if uv:
+        return uv
     venv.create(folder, with_pip=True)
     scripts = folder / ('Scripts' if sys.platform == 'win32' else 'bin')
     subprocess.run([scripts / 'python', '-m', 'pip', 'install', '-q', '--disable-pip-version-check', 'uv'], check=True)
     return str(scripts / 'uv')
 
 
-def resolve(uv: str, requirements: list[str], before: str, *options: str) -> str:
-    "A lock for all Pythons and systems; versions of `before` are kept where they can be"
+def resolve(uv: str, requirements: list[str], previous: str, *options: str) -> str:
+    "Return a lock for all Pythons and systems; versions of `previous` are kept where possible"
     with tempfile.TemporaryDirectory() as d:
-        source, lock = Path(d, 'requirements.in'), Path(d, 'lock.txt')
+        source = Path(d, 'requirements.in')
+        lock = Path(d, 'lock.txt')
         source.write_text('\n'.join(requirements))
-        lock.write_text(before)
+        lock.write_text(previous)
         arguments = ['--universal', '--python-version', OLDEST, '--generate-hashes', '--no-header', '--no-annotate']
         arguments += ['--quiet', *options]
         subprocess.run([uv, 'pip', 'compile', *arguments, source, '-o', lock], cwd=d, check=True)
@@ -53,20 +55,20 @@ def resolve(uv: str, requirements: list[str], before: str, *options: str) -> str
 
 
 def entries(lock: str) -> dict[str, list[str]]:
-    "The pins of a lock, without those that are left out, and the checksums of each: 'name==version ; marker' -> hashes"
-    found = {}
+    "Return the pins of a lock, except LEFT_OUT, with their checksums: 'name==version ; marker' -> hashes"
+    hashes_of = {}
     for entry in lock.replace('\\\n', ' ').splitlines():
         pin, *hashes = re.split(r'\s+(?=--hash)', entry.strip())
-        if ELSEWHERE.match(pin):
+        if LEFT_OUT.match(pin):
             continue
         if not PIN.fullmatch(pin) or not hashes or not all(HASH.fullmatch(h.strip()) for h in hashes):
             sys.exit(f'uv wrote an entry that is not name==version with checksums: {entry[:200]!r}')
-        found[pin] = [h.strip() for h in hashes]
-    return found
+        hashes_of[pin] = [h.strip() for h in hashes]
+    return hashes_of
 
 
 def check_builds(uv: str, *locks: Path) -> None:
-    "Every package has a ready build on every Python and system that the lock is for"
+    "Check that every package has a ready build on every Python and system of the lock"
     with tempfile.TemporaryDirectory() as d:
         for python in PYTHONS:
             for system in SYSTEMS:
@@ -82,14 +84,14 @@ def main(*options: str) -> None:
     ini = ConfigParser(delimiters=['='])
     ini.read(ROOT / 'settings.ini', encoding='utf-8')
     requirements = [*ini['DEFAULT']['requirements'].split(), *ini['DEFAULT']['dev_requirements'].split()]
-    before = ''.join(path.read_text() for path in (LOCK, TORCH) if path.is_file())
+    previous = ''.join(path.read_text() for path in (LOCK, TORCH) if path.is_file())
     with tempfile.TemporaryDirectory() as d:
         uv = find_uv(Path(d, 'uv'))
-        found = entries(resolve(uv, requirements, before, *options))
-        torch = [pin for pin in found if pin.startswith('torch==')]
+        hashes_of = entries(resolve(uv, requirements, previous, *options))
+        torch = [pin for pin in hashes_of if pin.startswith('torch==')]
         if len(torch) != 1 or ';' in torch[0]:
-            sys.exit(f'one version of torch for all Pythons and systems is expected; uv gave {torch}')
-        lines = [' \\\n    '.join([pin, *hashes]) for pin, hashes in found.items() if pin not in torch]
+            sys.exit(f'one version of torch for all Pythons and systems is expected; uv returned {torch}')
+        lines = [' \\\n    '.join([pin, *hashes]) for pin, hashes in hashes_of.items() if pin not in torch]
         new, new_torch = Path(d, LOCK.name), Path(d, TORCH.name)
         new.write_text(HEAD + '\n'.join(lines) + '\n')
         new_torch.write_text(HEAD_TORCH + torch[0] + '\n')

@@ -26,7 +26,7 @@ def main(*arguments):
     packages = ['stable-baselines3>=2.7', *ini['DEFAULT']['rllib_requirements'].split()]
     pip = [python, '-m', 'pip', 'install', '-q', *shlex.split(os.environ.get('PIP_ARGS', '')), *packages]
     subprocess.run(pip, check=True)
-    env = os.environ | dict(OMP_NUM_THREADS='1')  # RLlib's threads wait for one another, at many times the cost
+    env = os.environ | dict(OMP_NUM_THREADS='1')  # RLlib's threads wait for one another, which is many times slower
     arguments = arguments or ['tests/test_recipes.py']
     return subprocess.run([python, '-m', 'pytest', '-q', *arguments], cwd=ROOT, env=env).returncode
 

@@ -1,4 +1,4 @@
-"""Make docs/agent.png, the first picture of the README: MMERDashboard in a real JupyterLab, watching a shipped agent.
+"""Make docs/agent.png, the first picture of the README: MMERDashboard with a shipped agent in JupyterLab.
 
 python .ci/screenshot.py          needs Chromium, as the browser tests do
 """
@@ -23,7 +23,7 @@ HEIGHT = 620  # pixels: down to the first units of the memory
 
 
 def screenshot() -> Image.Image:
-    "The widget at t=20, as the page shows it"
+    "Return a picture of the widget at t=20"
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         server = labs.Server(Path(folder))
         browser = playwright.chromium.launch(executable_path=labs.chromium(), args=labs.FLAGS)

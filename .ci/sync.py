@@ -7,11 +7,11 @@ import hashlib, subprocess, sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-BY_HAND = ('tests', 'benchmarks', '.ci')  # what no notebook exports
+HANDWRITTEN = ('tests', 'benchmarks', '.ci')  # not exported from notebooks
 
 
 def readme(root: Path) -> str:
-    "The text of README.md, from nbs/index.ipynb"
+    "Return the text of README.md, from nbs/index.ipynb"
     from nbconvert import MarkdownExporter
 
     body, _ = MarkdownExporter().from_filename(str(root / 'nbs/index.ipynb'))
@@ -19,20 +19,20 @@ def readme(root: Path) -> str:
 
 
 def contents(root: Path) -> dict[str, str]:
-    "The hash of every file that is compared"
-    kinds = [('srlviz', '*.py'), ('nbs', '*.ipynb'), *((d, '*.py') for d in BY_HAND)]
-    found = [p for d, kind in kinds for p in (root / d).rglob(kind) if '.ipynb_checkpoints' not in p.parts]
-    found = [p for p in found if p.name != '_modidx.py']  # nbdev's index of symbols, which git ignores
-    files = [*found, root / 'README.md']
+    "Return the hash of every file that is compared"
+    kinds = [('srlviz', '*.py'), ('nbs', '*.ipynb'), *((d, '*.py') for d in HANDWRITTEN)]
+    files = [p for d, kind in kinds for p in (root / d).rglob(kind) if '.ipynb_checkpoints' not in p.parts]
+    files = [p for p in files if p.name != '_modidx.py']  # nbdev's index of symbols, which git ignores
+    files.append(root / 'README.md')
     return {str(p.relative_to(root)): hashlib.sha256(p.read_bytes()).hexdigest() for p in files if p.exists()}
 
 
 def sync(root: Path) -> list[str]:
     "Update modules and README from the notebooks; return the changed files"
     before = contents(root)
-    by_hand = [d for d in BY_HAND if (root / d).is_dir()]
+    handwritten = [d for d in HANDWRITTEN if (root / d).is_dir()]
     for name, *arguments in (
-        ('ruff', 'format', '--quiet', 'nbs', *by_hand),
+        ('ruff', 'format', '--quiet', 'nbs', *handwritten),
         ('nbdev-export',),
         ('nbdev-clean',),
     ):

@@ -2,10 +2,10 @@
 
     python benchmarks/code_map.py [--most 20000 100000] [--steps 100000] [--smoke]
 
-First in a page of its own, without a kernel: the map of `CodeScatter` against the plotly figure that it replaced, in
-turn in one run: pan, and select a quarter of the points. A frame counts as drawn when a pixel of it was read back.
-Then in a real JupyterLab: pan, pointer over points, lasso, and the ring that follows a film. Prints medians in ms.
-Headless Chromium renders WebGL in software: a machine with a graphics card is faster. Also prints the time of a
+First in a separate page without a kernel: the map of `CodeScatter` against the plotly figure that it replaced,
+alternating in one run: pan, and select a quarter of the points. A frame counts as drawn when a pixel of it was read
+back. Then in a real JupyterLab: pan, pointer over points, lasso, and the ring that follows a film. Prints medians in
+ms. Headless Chromium renders WebGL in software: a machine with a graphics card is faster. Also prints the time of a
 layout: PCA of all steps, t-SNE of a sample (with --tsne N).
 """
 
@@ -31,12 +31,13 @@ from srlviz.core.recordings import Episode, Recording
 from srlviz.evaluate.maps import code_map
 from srlviz.widgets.maps import CodesExplorer
 rng = np.random.default_rng(0)
-n, each = {steps}, 1000
-film = rng.integers(0, 255, (each, 84, 84, 1), dtype=np.uint8)
-place = np.cumsum(rng.standard_normal((n, 2)), 0).reshape(-1, each, 2).astype('f4')
-home = Recording([Episode(dict(frame=film), factors=dict(x=p[:, 0], y=p[:, 1])) for p in place], name='home')
-codes = [p @ rng.standard_normal((2, 32)) + rng.standard_normal((each, 32)) for p in place]
-explorer = CodesExplorer(code_map(codes), home, factor='x', max_points={most})
+n_steps, length = {steps}, 1000
+film = rng.integers(0, 255, (length, 84, 84, 1), dtype=np.uint8)
+paths = np.cumsum(rng.standard_normal((n_steps, 2)), 0).reshape(-1, length, 2).astype('f4')
+episodes = [Episode(dict(frame=film), factors=dict(x=p[:, 0], y=p[:, 1])) for p in paths]
+recording = Recording(episodes, name='home')
+codes = [p @ rng.standard_normal((2, 32)) + rng.standard_normal((length, 32)) for p in paths]
+explorer = CodesExplorer(code_map(codes), recording, factor='x', max_points={max_points})
 explorer
 """
 STAGE, VIEW = '.srlviz-codes-explorer .srlviz-scatter-stage', '.srlviz-codes-explorer .srlviz-scatter'
@@ -79,14 +80,15 @@ window.ready = true;
 </script>"""
 
 
-def timed(act) -> float:
-    began = time.perf_counter()
-    act()
-    return 1000 * (time.perf_counter() - began)
+def milliseconds(action) -> float:
+    """Return the wall time of a call in ms."""
+    start = time.perf_counter()
+    action()
+    return 1000 * (time.perf_counter() - start)
 
 
 def plain_state(view) -> dict:
-    """Return the traits of a widget that JSON can hold; its page receives the others as bytes."""
+    """Return the traits of a widget that JSON can store; the page receives the others as bytes."""
     return {k: v for k, v in view.get_state().items() if isinstance(v, (str, bool, int, float, list, dict, type(None)))}
 
 
@@ -107,18 +109,18 @@ def write_page(folder: Path, n: int):
     rng = np.random.default_rng(0)
     codes = 0.25 * rng.standard_normal((n, 2))
     recording = Recording([Episode(dict(vector=codes.astype('f4')), factors=dict(x=rng.random(n)))])
-    made = code_map([codes], norm='none', progress=False)
-    order = np.argsort(np.abs(np.arctan2(*(made.xy - np.median(made.xy, 0)).T)))
-    explorer = CodesExplorer(made, recording, factor='x', max_points=n, interactive=True)
+    layout = code_map([codes], norm='none', progress=False)
+    order = np.argsort(np.abs(np.arctan2(*(layout.xy - np.median(layout.xy, 0)).T)))
+    explorer = CodesExplorer(layout, recording, factor='x', max_points=n, interactive=True)
     view, column = explorer.pane.view, MapColumns(recording)['x']
     columns = {k: getattr(view, k) for k in ('points', 'ids', 'colour', 'chosen')}
     old = plain_state(PlotView())
     for name, share in dict(fig_json=0, quarter=4, eighth=8).items():
         steps = Steps(np.zeros(n // share, int), order[: n // share]) if share else None
         if share:
-            view.show_chosen(steps.mask(made.episode, made.t))
+            view.show_chosen(steps.mask(layout.episode, layout.t))
             columns[name] = view.chosen
-        figure = plot_code_map(made, column, steps=steps, max_points=n, drag='pan', height=440)
+        figure = plot_code_map(layout, column, steps=steps, max_points=n, drag='pan', height=440)
         old[name] = PlotView(figure).fig_json
     for name, part in columns.items():
         (folder / name).write_bytes(part)
@@ -138,37 +140,38 @@ def write_page(folder: Path, n: int):
         (folder / name).write_text(text, encoding='utf-8')
 
 
-def compared(page, rounds: int = 3) -> dict[str, dict[str, float]]:
-    """Return median ms of a pan and of selecting a quarter, of the new and the old map in turn."""
+def compare_maps(page, rounds: int = 3) -> dict[str, dict[str, float]]:
+    """Return median ms of a pan and of selecting a quarter, for the new and the old map, alternating."""
     times = {kind: dict(pan=[], select=[]) for kind in ('new', 'old')}
-    nothing = [timed(lambda: page.evaluate(FRAME)) for _ in range(10)]
+    empty_frames = [milliseconds(lambda: page.evaluate(FRAME)) for _ in range(10)]
     for _ in range(rounds):
-        for kind, found in times.items():
-            where = page.locator(f'#{kind} canvas').first
-            where.scroll_into_view_if_needed()
-            box = where.bounding_box()
+        for kind, samples in times.items():
+            canvas = page.locator(f'#{kind} canvas').first
+            canvas.scroll_into_view_if_needed()
+            box = canvas.bounding_box()
             x, y = box['x'] + 300, box['y'] + 200
             page.mouse.move(x, y)
             page.mouse.down()
             for k in range(1, 13):
-                found['pan'].append(timed(lambda: (page.mouse.move(x + 3 * k, y + 2 * k), page.evaluate(READ, kind))))
+                step = milliseconds(lambda: (page.mouse.move(x + 3 * k, y + 2 * k), page.evaluate(READ, kind)))
+                samples['pan'].append(step)
             page.mouse.up()
             page.mouse.move(2, 2)
             page.evaluate(FRAME)
-            for what in ('quarter', 'eighth', 'quarter'):
-                took = page.evaluate(
+            for share in ('quarter', 'eighth', 'quarter'):
+                elapsed = page.evaluate(
                     f'async ([kind, what]) => {{ const began = await choose(kind, what); await ({READ})(kind);'
                     ' return performance.now() - began }',
-                    [kind, what],
+                    [kind, share],
                 )
-                if what == 'quarter':
-                    found['select'].append(took)
-    made = {kind: {k: statistics.median(v) for k, v in found.items()} for kind, found in times.items()}
-    return made | dict(empty=dict(two_frames=statistics.median(nothing)))
+                if share == 'quarter':
+                    samples['select'].append(elapsed)
+    medians = {kind: {k: statistics.median(v) for k, v in samples.items()} for kind, samples in times.items()}
+    return medians | dict(empty=dict(two_frames=statistics.median(empty_frames)))
 
 
-def in_a_page(n: int):
-    """Print how long both maps take in a page without a kernel."""
+def time_page(n: int):
+    """Print the median ms of both maps in a page without a kernel."""
     from playwright.sync_api import sync_playwright
 
     folder = Path(tempfile.mkdtemp())
@@ -184,13 +187,13 @@ def in_a_page(n: int):
         page.goto(f'http://127.0.0.1:{server.server_port}/page.html')
         page.wait_for_function("window.ready && drawn('new') && drawn('old')", timeout=120_000)
         page.wait_for_timeout(1000)
-        for kind, found in compared(page).items():
-            print(f'{n:,} points, {kind}:', ', '.join(f'{k} {v:.0f}' for k, v in found.items()), flush=True)
+        for kind, medians in compare_maps(page).items():
+            print(f'{n:,} points, {kind}:', ', '.join(f'{k} {v:.0f}' for k, v in medians.items()), flush=True)
         browser.close()
     server.shutdown()
 
 
-def hands(page, lab) -> dict[str, float]:
+def time_gestures(page, lab) -> dict[str, float]:
     """Return median ms of the steps of a pan, of cards under the pointer, of steps of a film, and of a lasso."""
     stage, view = page.locator(STAGE).first, page.locator(VIEW).first
     stage.scroll_into_view_if_needed()
@@ -199,30 +202,31 @@ def hands(page, lab) -> dict[str, float]:
     k, ox, oy = map(float, view.get_attribute('data-view').split(','))
     xy = lab.evaluate('explorer.pane.map.xy[::len(explorer.pane.map) // 60].tolist()')
     points = [(box['x'] + 1 + ox + k * x, box['y'] + 1 + oy - k * y) for x, y in xy]
-    nothing = statistics.median(timed(lambda: page.evaluate(FRAME)) for _ in range(10))
-    over = []
+    empty_frames = statistics.median(milliseconds(lambda: page.evaluate(FRAME)) for _ in range(10))
+    hovers = []
     for x, y in points[:25]:
         before = view.get_attribute('data-card')
         page.mouse.move(x, y)
-        began = time.perf_counter()
+        start = time.perf_counter()
         wait = "([e, b]) => e.dataset.card !== b"
         try:
             page.wait_for_function(wait, arg=[view.element_handle(), before], timeout=3000, polling=5)
-            over.append(1000 * (time.perf_counter() - began))
+            hovers.append(1000 * (time.perf_counter() - start))
         except Exception:  # the same point is nearest
             continue
     steps = []
-    for t in range(1, 16):  # as while a film plays: the ring follows
-        ring, began = view.get_attribute('data-ring'), time.perf_counter()
+    for t in range(1, 16):  # the ring follows, as while a film plays
+        ring = view.get_attribute('data-ring')
+        start = time.perf_counter()
         lab.evaluate(f'explorer.seek(3, {t})')
         page.wait_for_function("([e, b]) => e.dataset.ring !== b", arg=[view.element_handle(), ring], polling=5)
-        steps.append(1000 * (time.perf_counter() - began))
+        steps.append(1000 * (time.perf_counter() - start))
     lab.evaluate("setattr(explorer, 'drag', 'pan')")
     page.wait_for_timeout(500)
     x, y = box['x'] + box['width'] / 2, box['y'] + box['height'] / 2
     page.mouse.move(x, y)
     page.mouse.down()
-    pans = [timed(lambda: (page.mouse.move(x + 3 * k, y + 2 * k), page.evaluate(FRAME))) for k in range(1, 31)]
+    pans = [milliseconds(lambda: (page.mouse.move(x + 3 * k, y + 2 * k), page.evaluate(FRAME))) for k in range(1, 31)]
     page.mouse.up()
     lab.evaluate("setattr(explorer, 'drag', 'lasso')")
     page.wait_for_timeout(500)
@@ -231,55 +235,57 @@ def hands(page, lab) -> dict[str, float]:
     page.mouse.down()
     for dx, dy in ((90, -90), (90, 90), (-90, 90), (-90, -85)):
         page.mouse.move(x + dx, y + dy, steps=4)
-    began = time.perf_counter()
+    start = time.perf_counter()
     page.mouse.up()
     page.wait_for_function("([e, b]) => e.dataset.drawn !== b", arg=[view.element_handle(), drawn], polling=5)
-    lasso = 1000 * (time.perf_counter() - began)
+    lasso = 1000 * (time.perf_counter() - start)
     chosen = lab.evaluate('len(explorer.steps)')
-    found = dict(pan=statistics.median(pans), two_empty_frames=nothing, slowest_pan=max(pans))
-    found |= dict(hover=statistics.median(over), hovers=len(over), step=statistics.median(steps))
-    return found | dict(lasso=lasso, chosen=chosen)
+    medians = dict(pan=statistics.median(pans), two_empty_frames=empty_frames, slowest_pan=max(pans))
+    medians |= dict(hover=statistics.median(hovers), hovers=len(hovers), step=statistics.median(steps))
+    return medians | dict(lasso=lasso, chosen=chosen)
 
 
-def browsed(steps: int, most: int) -> dict[str, float]:
+def time_lab(steps: int, max_points: int) -> dict[str, float]:
+    """Return median ms of gestures in a real JupyterLab."""
     from playwright.sync_api import sync_playwright
 
     server = Server(Path(tempfile.mkdtemp()))
-    lab = Lab(server, 'map', notebook_of(CELL.format(steps=steps, most=most).strip()), '')
+    lab = Lab(server, 'map', notebook_of(CELL.format(steps=steps, max_points=max_points).strip()), '')
     try:
         with sync_playwright() as p:
             browser = p.chromium.launch(executable_path=chromium(), args=FLAGS)
-            return hands(open_page(browser, lab), lab)
+            return time_gestures(open_page(browser, lab), lab)
     finally:
         server.close()
 
 
-def laid_out(n: int, how: str, steps: int = 100_000):
+def time_layout(n: int, method: str, steps: int = 100_000):
+    """Print the seconds of one layout."""
     import numpy as np
 
     from srlviz.evaluate.maps import code_map
 
     rng = np.random.default_rng(0)
-    places = np.repeat(rng.standard_normal((100, 64)) * 3, steps // 100, 0)
-    codes = rng.standard_normal((steps, 64)).astype('f4') + places
-    began = time.perf_counter()
-    made = code_map([codes], how, n=n, progress=False)
-    print(f'{how} of {steps:,} x 64: {time.perf_counter() - began:.1f} s; {made.description}', flush=True)
+    centres = np.repeat(rng.standard_normal((100, 64)) * 3, steps // 100, 0)
+    codes = rng.standard_normal((steps, 64)).astype('f4') + centres
+    start = time.perf_counter()
+    layout = code_map([codes], method, n=n, progress=False)
+    print(f'{method} of {steps:,} x 64: {time.perf_counter() - start:.1f} s; {layout.description}', flush=True)
 
 
 if __name__ == '__main__':
-    a = argparse.ArgumentParser(description=__doc__)
-    a.add_argument('--steps', type=int, default=100_000)
-    a.add_argument('--most', type=int, nargs='*', default=[20_000, 100_000])
-    a.add_argument('--tsne', type=int, default=0)
-    a.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
-    a = a.parse_args()
-    if a.smoke:
-        a.steps, a.most = 20_000, [20_000]
-    in_a_page(a.steps)
-    laid_out(3, 'pca', min(a.steps, 100_000))
-    if a.tsne:
-        laid_out(a.tsne, 'tsne')
-    for most in a.most:
-        found = browsed(a.steps, most)
-        print(f'{a.steps:,} steps, {most:,} drawn:', ', '.join(f'{k} {v:.0f}' for k, v in found.items()), flush=True)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--steps', type=int, default=100_000)
+    parser.add_argument('--most', type=int, nargs='*', default=[20_000, 100_000], dest='max_points')
+    parser.add_argument('--tsne', type=int, default=0)
+    parser.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
+    args = parser.parse_args()
+    if args.smoke:
+        args.steps, args.max_points = 20_000, [20_000]
+    time_page(args.steps)
+    time_layout(3, 'pca', min(args.steps, 100_000))
+    if args.tsne:
+        time_layout(args.tsne, 'tsne')
+    for max_points in args.max_points:
+        medians = ', '.join(f'{k} {v:.0f}' for k, v in time_lab(args.steps, max_points).items())
+        print(f'{args.steps:,} steps, {max_points:,} drawn: {medians}', flush=True)

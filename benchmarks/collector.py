@@ -1,11 +1,10 @@
-"""Environment steps per second: ours (RAM included) and Gymnasium's AtariPreprocessing with getRAM in one process,
-interleaved.
+"""Environment steps per second of `record_atari` (RAM included) and of Gymnasium's AtariPreprocessing with getRAM.
 
     python benchmarks/collector.py [game] [--steps 8000] [--rounds 7] [--smoke]
 
-A step is four emulator frames at 210 x 160 gray. The target is 1.5x in the median of the ratios of neighbouring rounds.
-Ours uses all available cores; the one-process figure is printed too, and so is AtariVectorEnv, which does less work: it
-returns no RAM.
+A step is four emulator frames at 210 x 160 gray. The runs are interleaved. The target is 1.5x in the median of the
+ratios of neighbouring rounds. Ours uses all available cores, Gymnasium one process; ours in one process is printed too,
+and so is AtariVectorEnv, which does less work: it returns no RAM.
 
 Then the CPU time of a step in one process, and of its lower bound, four frames of emulation alone. The difference: two
 gray screens (27 us; about 10 once a process has played 10,000 steps), writing a frame to the file (15 to 20 us in the
@@ -21,14 +20,14 @@ from srlviz.envs.atari import RawAtari, gym_id, rom_name
 BAR = 1.5
 
 
-def timed(function, steps):
-    begin = time.perf_counter()
+def steps_per_second(function, steps):
+    start = time.perf_counter()
     function(steps)
-    return steps / (time.perf_counter() - begin)
+    return steps / (time.perf_counter() - start)
 
 
-def of_gymnasium(game, steps):
-    "The usual way: frames, RAM, actions and rewards into preallocated arrays"
+def run_gymnasium(game, steps):
+    "Record with Gymnasium: frames, RAM, actions and rewards into preallocated arrays"
     env = AtariPreprocessing(
         gymnasium.make(gym_id(game, frameskip=False)),
         screen_size=(160, 210),
@@ -45,7 +44,8 @@ def of_gymnasium(game, steps):
             obs, _ = env.reset()
 
 
-def of_vector(game, steps, n=8):
+def run_vector(game, steps, n=8):
+    "Record with AtariVectorEnv: frames only"
     env = ale_py.AtariVectorEnv(rom_name(game), n, img_height=210, img_width=160, stack_num=1, episodic_life=True)
     frames, rng = np.empty((steps // n, n, 210, 160), np.uint8), np.random.default_rng(0)
     env.reset(seed=0)
@@ -53,32 +53,32 @@ def of_vector(game, steps, n=8):
         frames[t] = env.step(rng.integers(env.single_action_space.n, size=n))[0][:, 0]
 
 
-def bare(game, steps):
-    "The lower bound: four frames of emulation per step, nothing stored"
+def emulation_cost(game, steps):
+    "CPU microseconds of four frames of emulation, the lower bound of a step; nothing is stored"
     raw, rng = RawAtari(game), np.random.default_rng(0)
     raw.reset()
     codes, act = raw.ale.getMinimalActionSet(), raw.ale.act
-    begin = time.process_time()
+    start = time.process_time()
     for a in rng.integers(len(codes), size=steps):
         for _ in range(4):
             act(codes[a])
         if raw.over:
             raw.reset()
-    return (time.process_time() - begin) / steps * 1e6
+    return (time.process_time() - start) / steps * 1e6
 
 
-def processor(game, steps, rounds):
+def print_cpu_cost(game, steps, rounds):
     "Print CPU microseconds per step: the lower bound, ours in one process, and the difference"
     floor, ours = [], []
     for _ in range(rounds):
-        floor.append(bare(game, steps))
-        begin = time.process_time()
+        floor.append(emulation_cost(game, steps))
+        start = time.process_time()
         record_atari(game, steps, n_jobs=1, progress=False)
-        ours.append((time.process_time() - begin) / steps * 1e6)
-    apart = statistics.median(b - a for a, b in zip(floor, ours))
+        ours.append((time.process_time() - start) / steps * 1e6)
+    difference = statistics.median(b - a for a, b in zip(floor, ours))
     print(
         f"{game:16s} processor time a step in one process: emulation {statistics.median(floor):.0f} us, "
-        f"ours {statistics.median(ours):.0f} us, apart {apart:.0f} us"
+        f"ours {statistics.median(ours):.0f} us, difference {difference:.0f} us"
     )
 
 
@@ -90,25 +90,25 @@ def main(game, steps, rounds):
         cv2.setNumThreads(1)
     except ImportError:
         raise SystemExit('AtariPreprocessing needs OpenCV: pip install opencv-python-headless')
-    ways = {
+    methods = {
         'srlviz': lambda n: record_atari(game, n, progress=False),
-        'gymnasium': lambda n: of_gymnasium(game, n),
+        'gymnasium': lambda n: run_gymnasium(game, n),
         'srlviz, 1 process': lambda n: record_atari(game, n, n_jobs=1, progress=False),
-        'AtariVectorEnv (no RAM)': lambda n: of_vector(game, n),
+        'AtariVectorEnv (no RAM)': lambda n: run_vector(game, n),
     }
-    for way in ways.values():
-        way(min(steps, 3000))  # imports, and the pool's start
-    speeds = {k: [] for k in ways}
+    for method in methods.values():
+        method(min(steps, 3000))  # imports modules and starts the pool
+    speeds = {k: [] for k in methods}
     for _ in range(rounds):
-        for name, way in ways.items():
-            speeds[name].append(timed(way, steps))
+        for name, method in methods.items():
+            speeds[name].append(steps_per_second(method, steps))
     for name, s in speeds.items():
         ratios = [a / b for a, b in zip(s, speeds['gymnasium'])]
         print(
             f"{game:16s} {name:26s} median {statistics.median(s):7.0f} steps/s   {statistics.median(ratios):5.2f}x "
             f"gymnasium  ({min(ratios):.2f} to {max(ratios):.2f})"
         )
-    processor(game, steps, rounds)
+    print_cpu_cost(game, steps, rounds)
     return statistics.median(a / b for a, b in zip(speeds['srlviz'], speeds['gymnasium']))
 
 

@@ -1,4 +1,4 @@
-"""Decoding frames from codes on CPU: the decoder of VAE and PixelPred, and the same layers with ConvTranspose2d.
+"""CPU time of decoding frames: the decoder of VAE and PixelPred, and the same layers with ConvTranspose2d.
 
 Same weights, same codes, forward and backward of 64 frames of 210 x 160. One thread, CPU time, interleaved; medians of
 ratios.
@@ -15,8 +15,8 @@ from srlviz.core.training import native_bfloat16, seeded, threads
 from srlviz.encoders.frames.cnn import FrameCNN, FrameDecoder
 
 
-def plain(decoder: FrameDecoder) -> FrameDecoder:
-    "The same decoder with torch's transposed convolutions"
+def with_torch_convolutions(decoder: FrameDecoder) -> FrameDecoder:
+    "Make a decoder use torch's transposed convolutions"
     for layer in decoder.convs:
         if isinstance(layer, nn.ConvTranspose2d):
             layer.forward = nn.ConvTranspose2d.forward.__get__(layer)
@@ -25,26 +25,26 @@ def plain(decoder: FrameDecoder) -> FrameDecoder:
 
 def main(repeats: int):
     codes = torch.randn(64, 256, generator=torch.Generator().manual_seed(0))
-    half = native_bfloat16(torch.device('cpu'))
-    for precision in (False, True) if half else (False,):
+    has_bfloat16 = native_bfloat16(torch.device('cpu'))
+    for bfloat16 in (False, True) if has_bfloat16 else (False,):
         with seeded(0):
-            net = FrameCNN(bfloat16=precision)
+            net = FrameCNN(bfloat16=bfloat16)
         with seeded(1):
             ours = FrameDecoder(net)
         with seeded(1):
-            theirs = plain(FrameDecoder(net))
+            reference = with_torch_convolutions(FrameDecoder(net))
         with torch.no_grad():
-            difference = (ours(codes) - theirs(codes)).abs().max().item()
-        took = {'ours': [], 'torch': []}
+            difference = (ours(codes) - reference(codes)).abs().max().item()
+        seconds = {'ours': [], 'torch': []}
         with threads(1):
             for _ in range(repeats + 1):
-                for name, decoder in (('ours', ours), ('torch', theirs)):
+                for name, decoder in (('ours', ours), ('torch', reference)):
                     start = time.process_time()
                     decoder(codes).sum().backward()
-                    took[name].append(time.process_time() - start)
-        a, b = (np.array(took[n][1:]) for n in ('ours', 'torch'))
+                    seconds[name].append(time.process_time() - start)
+        a, b = (np.array(seconds[n][1:]) for n in ('ours', 'torch'))
         print(
-            f"{'bfloat16' if precision else 'float32':8}  ours {1e3 * np.median(a):4.0f} ms, torch "
+            f"{'bfloat16' if bfloat16 else 'float32':8}  ours {1e3 * np.median(a):4.0f} ms, torch "
             f"{1e3 * np.median(b):4.0f} ms: {np.median(b / a):.2f}x; pictures differ by {difference:.1e} at most"
         )
 

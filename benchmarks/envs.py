@@ -1,4 +1,4 @@
-"""Steps per second of the POMDPs, popgym's and ours, through the Gymnasium API, in one run on one core.
+"""Steps per second of popgym's POMDPs and of ours, through the Gymnasium API, in one run on one core.
 
 Actions are drawn in advance. A round measures, one after another, popgym's environment, ours, and ours batched: plain
 (new arrays at each step), with the paper's one-hot inputs written by the kernel into the same array, and the same
@@ -30,7 +30,7 @@ print(time.perf_counter() - start)
 
 
 def start_up(tasks: list[str]) -> pd.DataFrame:
-    "Seconds from import to the first step: compiled, and from the cache; the cache is a new folder"
+    "Seconds from import to the first step, compiled and from the cache, which is a new folder"
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for task in tasks:
@@ -48,31 +48,33 @@ def start_up(tasks: list[str]) -> pd.DataFrame:
 
 
 def table(tasks: list[str], num_envs: int, seconds: float, rounds: int) -> pd.DataFrame:
+    "Steps per second of each form; one row for each task and round"
     import popgym.envs
 
     rng, rows = np.random.default_rng(0), []
     for task in tasks:
         name, difficulty = task.split('-')
-        theirs, ours = getattr(popgym.envs, name + difficulty.capitalize())(), make_task(task)
-        kinds = {'batched': {}, 'one-hot': dict(flat=True, copy=False), 'one-hot, copied': dict(flat=True)}
-        envs = {k: make_tasks(task, num_envs, autoreset_mode='SameStep', **o) for k, o in kinds.items()}
+        popgym_env = getattr(popgym.envs, name + difficulty.capitalize())()
+        ours = make_task(task)
+        options = {'batched': {}, 'one-hot': dict(flat=True, copy=False), 'one-hot, copied': dict(flat=True)}
+        envs = {k: make_tasks(task, num_envs, autoreset_mode='SameStep', **o) for k, o in options.items()}
         ours.action_space.seed(0)
         actions = [ours.action_space.sample() for _ in range(2000)]
         if isinstance(ours.action_space, gymnasium.spaces.Discrete):
             actions = [int(a) for a in actions]
-        many = [np.stack([actions[i] for i in rng.integers(0, 2000, num_envs)]) for _ in range(16)]
+        batches = [np.stack([actions[i] for i in rng.integers(0, 2000, num_envs)]) for _ in range(16)]
         for e in envs.values():
             e.reset(seed=0)
-            for a in many:
+            for a in batches:
                 e.step(a)
         steps_per_second(ours, actions, seconds / 10)
         for _ in range(rounds):
-            row = {'task': task, 'popgym': steps_per_second(theirs, actions, seconds)}
+            row = {'task': task, 'popgym': steps_per_second(popgym_env, actions, seconds)}
             row['single'] = steps_per_second(ours, actions, seconds)
-            rows.append(row | {k: steps_per_second(e, many, seconds) for k, e in envs.items()})
+            rows.append(row | {k: steps_per_second(e, batches, seconds) for k, e in envs.items()})
         print(
             f"{task:34} popgym {rows[-1]['popgym'] / 1e3:6.0f} k/s  "
-            + '  '.join(f"{k} {rows[-1][k] / rows[-1]['popgym']:.4g}x" for k in ('single', *kinds)),
+            + '  '.join(f"{k} {rows[-1][k] / rows[-1]['popgym']:.4g}x" for k in ('single', *options)),
             flush=True,
         )
     return pd.DataFrame(rows)
@@ -129,8 +131,8 @@ if __name__ == '__main__':
     for kind in ('single', 'batched', 'one-hot', 'one-hot, copied'):
         x = summary[f'{kind} x']
         print(
-            f"{kind}: {np.exp(np.log(x).mean()):.4g}x popgym in the geometric mean of {len(x)} tasks; least "
-            f"{x.min():.4g}x ({x.idxmin()}), most {x.max():.4g}x ({x.idxmax()})"
+            f"{kind}: {np.exp(np.log(x).mean()):.4g}x popgym in the geometric mean of {len(x)} tasks; minimum "
+            f"{x.min():.4g}x ({x.idxmin()}), maximum {x.max():.4g}x ({x.idxmax()})"
         )
     starts = start_up([t for t in tasks if t.endswith('-hard')] or tasks)
     print(

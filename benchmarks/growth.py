@@ -1,13 +1,13 @@
-"""How cost grows: CPU seconds and memory of our own code against its input size, and the exponent at the largest sizes.
+"""Growth of CPU seconds and memory of our code with its input size, and the exponent at the largest sizes.
 
 A quantity is a function and an entry of `QUANTITIES`: `make(size)` prepares and returns the function to measure. Every
 measurement is a fresh process of one thread: it calls the smallest size (imports, compilers), prepares the size, then
 measures the CPU seconds of one call and the increase of the memory of the process. The minimum of a few such processes
-counts, so that noise makes no exponent. The exponent is the slope of log cost against log size between the last two
-sizes; times count from 50 ms, memory from 64 MB. Exits with 1 if an exponent is above 1.15.
+is used, so that noise does not change the exponent. The exponent is the slope of log cost against log size between the
+last two sizes; times count from 50 ms, memory from 64 MB. Exits with 1 if an exponent is above 1.15.
 
-Memory that is touched for the first time is paid for in steps of the kernel: a small size reuses what the first call
-has left in the process, a large one does not (0, 26 and 82 MB of steps() for 200,000, 400,000 and 800,000 steps, and an
+The kernel charges the first use of memory in steps: a small size reuses the memory that the first call has left in the
+process, a large one does not (0, 26 and 82 MB of steps() for 200,000, 400,000 and 800,000 steps, and an
 exponent of 1.6 for code of 1.0); and NumPy requests huge pages only for arrays of 4 MiB or more. So free memory is
 returned before the measured call, arrays of a megabyte are mapped individually, and huge pages are off. For a quantity
 with `calls` above 1, which does the same work at each call, memory is measured on the first call, and the seconds are
@@ -31,12 +31,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-MOST, SURE = 1.15, dict(seconds=0.05, memory=64e6)  # an exponent; from which seconds and bytes on it counts
+MAX_EXPONENT = 1.15
+MIN_COST = dict(seconds=0.05, memory=64e6)  # an exponent of smaller costs is not meaningful
 _FOLDERS = []
 
 
 class Quantity(NamedTuple):
-    make: Callable  # size -> what is measured
+    make: Callable  # size -> function to measure
     unit: str  # of the size
     small: tuple[int, ...]
     full: tuple[int, ...]
@@ -72,8 +73,8 @@ def summarize(n: int):
     return lambda: summarize_scores(df)
 
 
-def recorded(n: int) -> Path:
-    "The folder of a recording: n steps in episodes of 500, with ten factors per step and two per episode"
+def saved_recording(n: int) -> Path:
+    "Save a recording and return its folder: n steps in episodes of 500, with ten factors per step and two per episode"
     import numpy as np
     from srlviz.core.recordings import Recording
 
@@ -86,18 +87,18 @@ def recorded(n: int) -> Path:
 
 
 def steps(n: int):
-    "The recording is opened at each call: an open one keeps 64 MiB of what it has read"
+    "Open the recording at each call: an open one caches 64 MiB of its data"
     from srlviz.core.recordings import load_recording
 
-    path = recorded(n)
+    path = saved_recording(n)
     return lambda: load_recording(path).steps(['f0', 'f1', 'wind', 'place'])
 
 
-def aligned(n: int):
+def align_codes(n: int):
     import numpy as np
     from srlviz.core.recordings import align, load_recording
 
-    path = recorded(n)
+    path = saved_recording(n)
     codes = [np.zeros((500, 8), np.float32) for _ in range(n // 500)]
     return lambda: align(codes, load_recording(path), columns=['f0', 'f1', 'wind'])
 
@@ -108,7 +109,10 @@ def game_rows(n: int):
     from srlviz.envs.atari import CATEGORIES, GAMES
 
     df, i = score_rows(n), np.arange(n)
-    pick = lambda names, every: np.array(names, object)[i // every % len(names)]
+
+    def pick(names, every):
+        return np.array(names, object)[i // every % len(names)]
+
     methods = ['majority', 'random_cnn', 'vae', 'pixel_pred', 'cpc', 'st_dim', 'supervised']
     groups = ['all', *CATEGORIES]
     targets = [*['mean'] * len(groups), *(f'variable {k}' for k in range(19))]
@@ -119,7 +123,7 @@ def game_rows(n: int):
 
 
 def menu(n: int):
-    "Options in the menus of an open dashboard"
+    "Choose options in the menus of an open dashboard"
     from srlviz.widgets.atari.dashboard import AtariDashboard
 
     board = AtariDashboard(game_rows(n), interactive=True)
@@ -132,13 +136,13 @@ def menu(n: int):
 
 QUANTITIES = {
     'steps': Quantity(steps, 'steps', (200_000, 1_000_000, 2_000_000), (500_000, 2_000_000, 8_000_000), 6),
-    'align': Quantity(aligned, 'steps', (200_000, 1_000_000, 2_000_000), (500_000, 2_000_000, 8_000_000), 6),
+    'align': Quantity(align_codes, 'steps', (200_000, 1_000_000, 2_000_000), (500_000, 2_000_000, 8_000_000), 6),
     'dashboard_menu': Quantity(menu, 'rows', (15_400, 77_000, 308_000), (15_400, 308_000, 1_848_000)),
     'summarize_scores': Quantity(summarize, 'rows', (10_000, 40_000, 160_000), (30_000, 300_000, 3_000_000)),
 }
 
 
-def resident(field: str) -> int:
+def process_memory(field: str) -> int:
     "Memory of this process according to /proc, in bytes: VmRSS now, VmHWM at most"
     for line in Path('/proc/self/status').read_text().splitlines():
         if line.startswith(field + ':'):
@@ -146,7 +150,7 @@ def resident(field: str) -> int:
     raise KeyError(field)
 
 
-def give_back() -> None:
+def release_free_memory() -> None:
     "Return free memory of this process to the kernel"
     import pyarrow
 
@@ -155,81 +159,82 @@ def give_back() -> None:
     ctypes.CDLL(None).malloc_trim(0)
 
 
-def keep() -> None:
+def keep_free_memory() -> None:
     "From now on, keep memory that becomes free in this process"
-    trim_threshold, most_maps = -1, -4
+    trim_threshold, max_maps = -1, -4
     ctypes.CDLL(None).mallopt(trim_threshold, 2**31 - 1)
-    ctypes.CDLL(None).mallopt(most_maps, 0)
+    ctypes.CDLL(None).mallopt(max_maps, 0)
 
 
 def seconds_of(work: Callable) -> float:
-    "CPU seconds of a call, without those to free its result"
+    "CPU seconds of a call, without freeing its result"
     start = time.process_time()
-    given = work()
+    result = work()
     seconds = time.process_time() - start
-    del given
+    del result
     return seconds
 
 
 def measure(name: str, size: int, smallest: int) -> dict:
-    "In a fresh process: CPU seconds of one call, and the increase of its peak memory in bytes"
+    "CPU seconds of one call, and the increase of the peak memory in bytes; for a new process"
     quantity = QUANTITIES[name]
     quantity.make(smallest)()
     work = quantity.make(size)
-    give_back()
-    Path('/proc/self/clear_refs').write_text('5')  # the peak is that from now on
-    before, seconds = resident('VmRSS'), [seconds_of(work)]
-    memory = max(0, resident('VmHWM') - before)
+    release_free_memory()
+    Path('/proc/self/clear_refs').write_text('5')  # reset the peak
+    before = process_memory('VmRSS')
+    seconds = [seconds_of(work)]
+    memory = max(0, process_memory('VmHWM') - before)
     if quantity.calls > 1:
-        keep()
+        keep_free_memory()
         seconds = [seconds_of(work) for _ in range(quantity.calls - 1)]
     return dict(seconds=min(seconds), memory=memory)
 
 
-def fresh(name: str, size: int, smallest: int) -> dict:
+def measure_in_new_process(name: str, size: int, smallest: int) -> dict:
     "Run `measure` in a new process"
     env = os.environ | {f'{v}_NUM_THREADS': '1' for v in ('OMP', 'MKL', 'OPENBLAS', 'NUMBA')}
     env |= dict(NUMPY_MADVISE_HUGEPAGE='0', ARROW_DEFAULT_MEMORY_POOL='system', MALLOC_MMAP_THRESHOLD_='1000000')
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, __file__, '--measure', name, str(size), str(smallest)],
         env=env,
         stdout=subprocess.PIPE,
         text=True,
     )
-    if told.returncode:
-        raise SystemExit(f"{name} of {size:,} ended with {told.returncode}")
-    return json.loads(told.stdout.splitlines()[-1])
+    if process.returncode:
+        raise SystemExit(f"{name} of {size:,} ended with {process.returncode}")
+    return json.loads(process.stdout.splitlines()[-1])
 
 
-def slope(costs: dict, what: str) -> float:
+def slope(costs: dict, cost_name: str) -> float:
     "The exponent between the last two sizes; NaN if it is not meaningful"
     (a, low), (b, high) = list(costs.items())[-2:]
-    if min(low[what], high[what]) < SURE[what]:
+    if min(low[cost_name], high[cost_name]) < MIN_COST[cost_name]:
         return math.nan
-    return math.log(high[what] / low[what]) / math.log(b / a)
+    return math.log(high[cost_name] / low[cost_name]) / math.log(b / a)
 
 
 def grow(name: str, sizes: tuple[int, ...], repeat: int) -> bool:
-    "Measure and print a quantity; True if it grows no faster than its work"
+    "Measure and print a quantity; return whether it grows no faster than its work"
     costs = {n: dict(seconds=math.inf, memory=math.inf) for n in sizes}
 
-    def again(sizes):
+    def measure_sizes(sizes):
         for n in sizes:
-            told = fresh(name, n, min(costs))
-            costs[n] = {k: min(v, told[k]) for k, v in costs[n].items()}
-        return [slope(costs, what) for what in SURE]
+            cost = measure_in_new_process(name, n, min(costs))
+            costs[n] = {k: min(v, cost[k]) for k, v in costs[n].items()}
+        return [slope(costs, cost_name) for cost_name in MIN_COST]
 
     for _ in range(repeat):
-        found = again(sizes)
+        exponents = measure_sizes(sizes)
     for _ in range(repeat):  # noise, or growth?
-        if max((x for x in found if not math.isnan(x)), default=0.0) > MOST:
-            found = again(sizes[-2:])
-    words = [f'{x:.2f}' if not math.isnan(x) else '-' for x in found]
+        if max((x for x in exponents if not math.isnan(x)), default=0.0) > MAX_EXPONENT:
+            exponents = measure_sizes(sizes[-2:])
+    texts = [f'{x:.2f}' if not math.isnan(x) else '-' for x in exponents]
     for n, cost in costs.items():
-        ends = words if n == sizes[-1] else ['', '']
+        ends = texts if n == sizes[-1] else ['', '']
         line = f"{name:24} {n:>12,} {QUANTITIES[name].unit:12} {cost['seconds']:>9.3f} {cost['memory'] / 1e6:>9.1f}"
         print(f"{line} {ends[0]:>7} {ends[1]:>7}", flush=True)
-    return not any(x > MOST for x in found)
+    return not any(x > MAX_EXPONENT for x in exponents)
 
 
 def memory(name: str, n: int, width: int = 128):
@@ -330,11 +335,11 @@ def main():
     if args.smoke:
         for name in args.only:
             n = QUANTITIES[name].small[0] // 10
-            print(f'{name:24} {n:>12,} {QUANTITIES[name].unit:12} {fresh(name, n, n)}', flush=True)
+            print(f'{name:24} {n:>12,} {QUANTITIES[name].unit:12} {measure_in_new_process(name, n, n)}', flush=True)
         return
-    wrong = [n for n in args.only if not grow(n, getattr(QUANTITIES[n], args.sizes), args.repeat)]
-    if wrong:
-        sys.exit(f"grows faster than its work (exponent above {MOST}): {', '.join(wrong)}")
+    too_steep = [n for n in args.only if not grow(n, getattr(QUANTITIES[n], args.sizes), args.repeat)]
+    if too_steep:
+        sys.exit(f"grows faster than its work (exponent above {MAX_EXPONENT}): {', '.join(too_steep)}")
 
 
 if __name__ == '__main__':

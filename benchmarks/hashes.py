@@ -22,15 +22,15 @@ from srlviz.data.popgym import record_pomdp
 
 def digest(*arrays) -> str:
     "Hash arrays with their shapes and dtypes."
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for array in arrays:
         array = np.ascontiguousarray(array)
-        found.update(f'{array.dtype} {array.shape}'.encode())
-        found.update(array.tobytes())
-    return found.hexdigest()[:16]
+        hasher.update(f'{array.dtype} {array.shape}'.encode())
+        hasher.update(array.tobytes())
+    return hasher.hexdigest()[:16]
 
 
-def of_episodes(episodes) -> str:
+def hash_episodes(episodes) -> str:
     "Hash observations, actions, rewards and factors of all episodes."
     arrays = []
     for episode in episodes:
@@ -42,20 +42,20 @@ def of_episodes(episodes) -> str:
 
 
 def encoder_codes():
-    "Fit every encoder of the catalogue that needs no arguments on one small recording; yield name and hash of codes."
-    pong = load_recording(sample_path('pong_sample.npz'))
+    "Fit every encoder of the catalogue that needs no arguments on small recordings; yield names and hashes of codes."
     from srlviz.data.landing import read_flights
 
+    pong = load_recording(sample_path('pong_sample.npz'))
     flights = read_flights(sample_path('landings'))
     for name, cls in sorted(catalog('encoders').items()):
-        for world, recording in (('pong', pong), ('flights', flights[:3])):
+        for data, recording in (('pong', pong), ('flights', flights[:3])):
             try:
                 arguments = dict(epochs=1) if 'epochs' in cls.__init__.__kwdefaults__ else {}
                 codes = cls(**arguments).fit(recording).encode(recording)
-            except (ValueError, KeyError, TypeError) as e:  # it reads the other world
-                yield f'{name} on {world}', type(e).__name__
+            except (ValueError, KeyError, TypeError) as e:  # the encoder needs the other recording
+                yield f'{name} on {data}', type(e).__name__
             else:
-                yield f'{name} on {world}', digest(*codes)
+                yield f'{name} on {data}', digest(*codes)
 
 
 def agent_weights() -> str:
@@ -71,14 +71,14 @@ if __name__ == '__main__':
     parser.add_argument('--smoke', action='store_true')
     smoke = parser.parse_args().smoke
     torch.set_num_threads(1)
-    print('Atari recording', of_episodes(record_atari('pong', 400, n_streams=2, n_jobs=1, progress=False)))
-    print('POMDP recording', of_episodes(record_pomdp('RepeatPrevious-hard', 5, policy='oracle')))
+    print('Atari recording', hash_episodes(record_atari('pong', 400, n_streams=2, n_jobs=1, progress=False)))
+    print('POMDP recording', hash_episodes(record_pomdp('RepeatPrevious-hard', 5, policy='oracle')))
     for path in sorted(sample_path('atari_scores.csv').parent.glob('*.csv')):
         print(path.name, hashlib.sha256(path.read_bytes()).hexdigest()[:16])
     if not smoke:
         from srlviz.envs.landing import fly
 
-        print('flight', of_episodes([fly(seed=7, camera=False)]))
-        for name, found in encoder_codes():
-            print('codes of', name, found)
+        print('flight', hash_episodes([fly(seed=7, camera=False)]))
+        for name, hashed in encoder_codes():
+            print('codes of', name, hashed)
         print('weights of an agent', agent_weights())

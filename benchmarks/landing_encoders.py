@@ -1,12 +1,12 @@
-"""CPU seconds an epoch of our sequence encoders and of the modules of the landing paper's released code.
+"""CPU seconds per epoch of our sequence encoders and of the modules of the landing paper's released code.
 
 The released code (github.com/advimman/xeval, MIT) is read from the folder --xeval. It needs a few substitutes to run
-today: a stub of torchvision (no ResNet is made), `collections.Sequence`, a last matrix of the attention encoder as wide
-as its input, states of the ConvLSTM on the CPU. Both train on the same batch, step by step in turn: forward, loss,
-backward, Adam. An epoch is the paper's, one window of each of 3,600 flights. Medians, and the median of the ratios of
-neighbouring steps.
+today: a stub of torchvision (no ResNet is built), `collections.Sequence`, a last matrix of the attention encoder as
+wide as its input, states of the ConvLSTM on the CPU. Both train on the same batch, alternating step by step: forward,
+loss, backward, Adam. An epoch is the paper's, one window of each of 3,600 flights. Medians, and the median of the
+ratios of neighbouring steps.
 
-Then, of ours: flights encoded per second, and the share of training time that waits for data.
+Then, for ours: flights encoded per second, and the share of training time that waits for data.
 
 With --eight STEPS only this: autoencoders of frames learn eight flights in STEPS steps, and their loss over the same
 frames is printed in training mode (statistics of the batch) and in evaluation mode (running statistics, which `fit`
@@ -41,8 +41,8 @@ N_SENSORS, N_CODES = 1090, 64
 WINDOWS = 3600  # of an epoch
 
 
-def released(folder: Path):
-    "The models and losses of the released code"
+def load_released_code(folder: Path):
+    "Import the models, losses and layers of the released code"
     vision = types.ModuleType('torchvision'), types.ModuleType('torchvision.models')
     vision[1].resnet18 = vision[1].resnet34 = vision[1].resnet50 = None
     sys.modules |= dict(zip(('torchvision', 'torchvision.models'), vision))
@@ -51,13 +51,16 @@ def released(folder: Path):
     models, losses, layers = (
         importlib.import_module(f'xeval.feature_extractor.{n}') for n in ('models', 'losses', 'layers')
     )
-    zeros = lambda cell, n: (torch.zeros(n, cell._hidden_dim, cell._height, cell._width) for _ in range(2))
+
+    def zeros(cell, n):
+        return (torch.zeros(n, cell._hidden_dim, cell._height, cell._width) for _ in range(2))
+
     layers.ConvLSTMCell.init_hidden = zeros
     return models, losses, layers
 
 
 class Film(nn.Module):
-    "The released image encoder where a forecaster expects an encoder of modalities"
+    "Adapter of the released image encoder to a forecaster, which expects an encoder of modalities"
 
     def __init__(self, encoder):
         super().__init__()
@@ -68,8 +71,8 @@ class Film(nn.Module):
 
 
 def pairs(xeval: Path, film: int) -> dict:
-    "name -> our encoder, their model, their loss"
-    models, losses, layers = released(xeval)
+    "name -> our encoder, the released model, the released loss"
+    models, losses, layers = load_released_code(xeval)
     d = N_CODES
     lstm = lambda n, both: dict(
         lstm_hidden_size=d, lstm_num_layers=n, is_lstm_bidirectional=both, lstm_dropout=0, features_size=d
@@ -79,30 +82,32 @@ def pairs(xeval: Path, film: int) -> dict:
     attention = models.AttentionEncoder(d, d, 3)
     attention._final_fc = nn.Linear(N_SENSORS + 3 * d, d)
     images = layers.ImagesEncoder(d, (film, film), 3, [16, 16, 32, 32, 64], (3, 3))
-    drawn, said = losses.ReconstructionMSELoss(), losses.TimeSeriesRegressionMSELoss()
-    ahead = lambda k, net: models.TimeSeriesRegressor(k, d, 1, net)
+    reconstruction, regression = losses.ReconstructionMSELoss(), losses.TimeSeriesRegressionMSELoss()
+    forecaster = lambda k, net: models.TimeSeriesRegressor(k, d, 1, net)
     xeval_conv = lambda n_in, n_codes: Conv1DNet(n_in, n_codes, layers=7, rectified=True)
     both = dict(layers=2, bidirectional=True)
     return {
-        'LSTM autoencoder, 1 layer': (SequenceAutoencoder(), lstm_autoencoder(1, False), drawn),
+        'LSTM autoencoder, 1 layer': (SequenceAutoencoder(), lstm_autoencoder(1, False), reconstruction),
         'the same, last states': (
-            SequenceAutoencoder(pool='final'), lstm_autoencoder(1, False), drawn,
+            SequenceAutoencoder(pool='final'), lstm_autoencoder(1, False), reconstruction,
         ),
         'LSTM autoencoder, 2 both ways': (
-            SequenceAutoencoder(**both), lstm_autoencoder(2, True), drawn,
+            SequenceAutoencoder(**both), lstm_autoencoder(2, True), reconstruction,
         ),
         'Conv1D autoencoder, 7 layers': (
-            SequenceAutoencoder(network='conv1d', layers=7), models.CNNAutoEncoder(convs(), convs()), drawn,
+            SequenceAutoencoder(network='conv1d', layers=7), models.CNNAutoEncoder(convs(), convs()), reconstruction,
         ),
-        'LSTM forecaster, 2 both ways': (Forecaster(**both), ahead(30, models.LSTMEncoder(**lstm(2, True))), said),
-        'attention forecaster': (Forecaster(network='attention', horizon=1), ahead(1, attention), said),
+        'LSTM forecaster, 2 both ways': (
+            Forecaster(**both), forecaster(30, models.LSTMEncoder(**lstm(2, True))), regression,
+        ),
+        'attention forecaster': (Forecaster(network='attention', horizon=1), forecaster(1, attention), regression),
         'Conv1D context model, 7 layers': (
             ContextModel(network=xeval_conv),
             models.ContextRegressor(10, d, 1, models.CNNEncoder(**convs())),
             losses.ContextReconstructionMSELoss(),
         ),
         'ConvLSTM forecaster': (
-            Forecaster(network='convlstm', inputs='frames', horizon=1), ahead(1, Film(images)), said,
+            Forecaster(network='convlstm', inputs='frames', horizon=1), forecaster(1, Film(images)), regression,
         ),
     }  # fmt: skip
 
@@ -118,7 +123,7 @@ def make_batch(n: int, shortest: int, longest: int, film: int | None, seed: int 
 
 
 def stepper(model, loss):
-    "One training step, in CPU seconds"
+    "Return a function that runs one training step and returns its CPU seconds"
     adam = torch.optim.Adam(model.parameters(), lr=1e-3)
 
     def step():
@@ -133,40 +138,40 @@ def stepper(model, loss):
     return step
 
 
-def side_by_side(encoder, theirs, their_loss, batch: Batch, steps: int):
-    "Median CPU seconds of a step, ours and theirs, and the median ratio"
+def compare_steps(encoder, released, released_loss, batch: Batch, steps: int):
+    "Median CPU seconds of a step, ours and the released, and the median ratio"
     encoder.shapes_ = {'sensors': (N_SENSORS,)} | (
         {'frame': tuple(batch.frames.shape[2:])} if batch.frames is not None else {}
     )
     ours, lengths = encoder.blank_model().train(), batch.lengths
     inputs = [batch.sensors] if batch.frames is None else [batch.frames / 255]
 
-    def their_value():
-        said = theirs(inputs, lengths)
-        return their_loss(said, [batch.sensors], lengths)
+    def released_value():
+        predicted = released(inputs, lengths)
+        return released_loss(predicted, [batch.sensors], lengths)
 
-    a, b = stepper(ours, lambda: ours(batch)), stepper(theirs.train(), their_value)
-    a(), b()
-    took = np.array([(a(), b()) for _ in range(steps)])
-    return *np.median(took, 0), np.median(took[:, 1] / took[:, 0])
+    our_step, released_step = stepper(ours, lambda: ours(batch)), stepper(released.train(), released_value)
+    our_step(), released_step()
+    seconds = np.array([(our_step(), released_step()) for _ in range(steps)])
+    return *np.median(seconds, 0), np.median(seconds[:, 1] / seconds[:, 0])
 
 
 def training(xeval: Path, steps: int, film: int):
-    print(f"{'CPU s an epoch, ours (released)':34}{'25 to 75 rows':>30}{'50 rows':>30}")
-    for name, (encoder, theirs, loss) in pairs(xeval, film).items():
-        filmed = 'frames' in encoder.inputs
-        n, min_rows = (4, 3) if filmed else (32, steps)
+    print(f"{'CPU s per epoch, ours (released)':34}{'25 to 75 rows':>30}{'50 rows':>30}")
+    for name, (encoder, released, loss) in pairs(xeval, film).items():
+        has_film = 'frames' in encoder.inputs
+        n, min_rows = (4, 3) if has_film else (32, steps)
         row = f'{name:34}'
         for shortest, longest in ((25, 75), (50, 50)):
-            if filmed:
+            if has_film:
                 shortest, longest = shortest // 2, longest // 2
             batch = make_batch(
-                n, max(shortest, encoder.min_rows), max(longest, encoder.min_rows), film if filmed else None
+                n, max(shortest, encoder.min_rows), max(longest, encoder.min_rows), film if has_film else None
             )
-            a, b, ratio = side_by_side(encoder, theirs, loss, batch, min(steps, min_rows))
+            a, b, ratio = compare_steps(encoder, released, loss, batch, min(steps, min_rows))
             epoch = WINDOWS / n  # steps
             row += f"{epoch * a:9.1f} s ({epoch * b:.1f}) {ratio:5.2f}x  "
-        print(row + (f'({n} windows of half the rows, {film} px)' if filmed else ''), flush=True)
+        print(row + (f'({n} windows of half the rows, {film} px)' if has_film else ''), flush=True)
 
 
 def encoding(flights):
@@ -181,23 +186,24 @@ def encoding(flights):
 
 
 def waiting(flights):
-    "The share of an epoch spent waiting for windows, without the first"
-    few = dict(epochs=1, windows=4, progress=False)
-    for encoder in SequenceAutoencoder(**few), Forecaster(network='attention', horizon=1, **few):
+    "Share of an epoch spent waiting for windows, without the first"
+    settings = dict(epochs=1, windows=4, progress=False)
+    for encoder in SequenceAutoencoder(**settings), Forecaster(network='attention', horizon=1, **settings):
         model = encoder.fit(flights).model_.train()
-        adam, waited, worked = torch.optim.Adam(model.parameters()), [], []
-        batches, now = iter(encoder.random_batches(flights)(1)), time.perf_counter
+        adam = torch.optim.Adam(model.parameters())
+        waited, worked = [], []
+        batches = iter(encoder.random_batches(flights)(1))
         while True:
-            start = now()
+            start = time.perf_counter()
             if (batch := next(batches, None)) is None:
                 break
-            had = now()
+            received = time.perf_counter()
             loss = batch_loss(model, batch)
             adam.zero_grad()
             loss.backward()
             adam.step()
-            waited.append(had - start)
-            worked.append(now() - had)
+            waited.append(received - start)
+            worked.append(time.perf_counter() - received)
         share = sum(waited[1:]) / (sum(waited[1:]) + sum(worked[1:]))
         print(
             f"{type(encoder).__name__} of {encoder.network}: waits {share:.1%} of the time, {len(waited)} batches of 32"
@@ -214,13 +220,14 @@ def eight_flights(steps: int, size: int, networks: list[str]):
         film.append(Episode({'frame': small.permute(0, 2, 3, 1).numpy()}))
     film = Recording(film)
     frames = torch.from_numpy(np.concatenate([e.obs['frame'][:: len(e) // 8][:8] for e in film]))
-    words = 'untrained', 'training', 'evaluation', 'share', 'always 0', 'CPU s'
-    print(f"{'network':16}" + ''.join(f'{w:>12}' for w in words))
+    columns = 'untrained', 'training', 'evaluation', 'share', 'always 0', 'CPU s'
+    print(f"{'network':16}" + ''.join(f'{w:>12}' for w in columns))
     for network in networks:
         for rectified in (False, True):
-            form = dict(network=network, rectified=rectified, frames_per_episode=32, device='cpu', progress=False)
+            settings = dict(network=network, rectified=rectified, frames_per_episode=32, device='cpu', progress=False)
             start = time.process_time()
-            encoder = FrameAutoencoder(epochs=-(-steps // 8), **form).fit(film)  # eight batches of 32 frames an epoch
+            epochs = -(-steps // 8)  # of eight batches of 32 frames
+            encoder = FrameAutoencoder(epochs=epochs, **settings).fit(film)
             seconds = time.process_time() - start
             model = nn.ModuleDict(dict(net=encoder.net_, decoder=encoder.decoder_))
             evaluated, codes = mean_squared_error(model.eval(), frames)
@@ -242,13 +249,13 @@ def mean_squared_error(model: nn.ModuleDict, frames: torch.Tensor) -> tuple[floa
     return ((predicted - frames / 255) ** 2).mean().item(), codes
 
 
-def main(xeval: str | None, flights: str, steps: int, film: int, cores: int, most: int):
+def main(xeval: str | None, flights: str, steps: int, film: int, cores: int, max_flights: int):
     if xeval:
         with threads(1):
             training(Path(xeval), steps, film)
     with threads(cores):
         data = read_flights(flights or sample_path('landings'))
-        data = data[: min(most, len(data))].cached()
+        data = data[: min(max_flights, len(data))].cached()
         data = data.replace(split=[''] * len(data))
         encoding(data)
         waiting(data)
@@ -256,12 +263,12 @@ def main(xeval: str | None, flights: str, steps: int, film: int, cores: int, mos
 
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--xeval', help='folder of the released code; without it only our own times')
+    parser.add_argument('--xeval', help='folder of the released code; without it only our times')
     parser.add_argument('--flights', default='', help='a set of flights; the shipped sample if not given')
     parser.add_argument('--steps', type=int, default=15, help='timed steps of each model')
     parser.add_argument('--film', type=int, default=64, help='pixels of the ConvLSTM')
     parser.add_argument('--cores', type=int, default=2, help='threads while encoding and fitting')
-    parser.add_argument('--most', type=int, default=256, help='flights to encode, at most')
+    parser.add_argument('--most', type=int, default=256, dest='max_flights', help='flights to encode, at most')
     parser.add_argument('--eight', type=int, default=0, help='steps of autoencoders of frames on eight flights')
     parser.add_argument('--networks', nargs='+', default=['resnet18', 'resnet34'], help='for --eight')
     parser.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
@@ -273,4 +280,4 @@ if __name__ == '__main__':
         with threads(1):
             eight_flights(args.eight, args.film, args.networks)
     else:
-        main(args.xeval, args.flights, args.steps, args.film, args.cores, args.most)
+        main(args.xeval, args.flights, args.steps, args.film, args.cores, args.max_flights)

@@ -36,7 +36,7 @@ CLOCK = """([selector, attribute, k]) => {
 
 
 class Gesture(NamedTuple):
-    """A click and where its effect is seen.
+    """A click and the attribute in which its effect shows.
 
     `press(page, k)` clicks for the k-th time; `target` is the selector, number and attribute that change.
     """
@@ -48,7 +48,7 @@ class Gesture(NamedTuple):
 
 
 def count(page, wire: dict):
-    "Count the bytes over the page's sockets"
+    "Count the bytes that the page's sockets transfer"
 
     def add(data):
         wire['bytes'] += len(data)
@@ -57,7 +57,7 @@ def count(page, wire: dict):
 
 
 def measure(page, wire: dict, gesture: Gesture, presses: int) -> tuple[list[float], list[int]]:
-    "Milliseconds and bytes of each click that changed something; the first is not counted"
+    "Milliseconds and bytes of each click that changed something, without the first"
     times, sizes = [], []
     selector, k, attribute = gesture.target
     gesture.press(page, 0)
@@ -79,11 +79,11 @@ def measure(page, wire: dict, gesture: Gesture, presses: int) -> tuple[list[floa
     return times, sizes
 
 
-def on_cell(where: str, *cells: tuple[float, float]) -> Callable:
-    "Click on positions of a plot, given as fractions of its width and height, in turn"
+def on_cell(selector: str, *cells: tuple[float, float]) -> Callable:
+    "Click on positions of a plot, as fractions of its width and height; the next one for each click"
 
     def press(page, i):
-        plot = page.locator(where).first
+        plot = page.locator(selector).first
         x, y = plot.evaluate(
             """(g, [a, b]) => {
                 const r = g.getBoundingClientRect(), s = g._fullLayout._size;
@@ -98,12 +98,12 @@ def on_cell(where: str, *cells: tuple[float, float]) -> Callable:
     return press
 
 
-def choose(where: str, name: str) -> Callable:
+def choose(selector: str, name: str) -> Callable:
     "Choose the next entry of a menu"
 
     def press(page, i):
         label = page.locator(f'label:text-is("{name}")')
-        menu = page.locator(f'{where} .widget-dropdown:visible').filter(has=label).locator('select').first
+        menu = page.locator(f'{selector} .widget-dropdown:visible').filter(has=label).locator('select').first
         now, n = menu.evaluate('m => [m.selectedIndex, m.options.length]')
         menu.select_option(index=(now + 1) % n)
 
@@ -117,7 +117,7 @@ def slide(page, i):
 
 
 def cell(page, i):
-    "Click on one of two cells of ours in a heat map"
+    "Click on one of two cells of srlviz in a heat map"
     x, y = page.locator('.srlviz-plot .js-plotly-plot').first.evaluate(
         """(g, i) => {
             const d = g.data[0].customdata, r = g.getBoundingClientRect(), l = g._fullLayout, places = [];
@@ -136,7 +136,7 @@ def cell(page, i):
 
 
 def next_row(page, i):
-    "Click on a row of a list, which is shown again once the flight is closed"
+    "Close the flight if one is open, and click on a row of the list"
     back = page.get_by_role('button', name='back to the list')
     if back.is_visible():
         back.click()
@@ -209,26 +209,25 @@ def table(only: str, presses: int) -> int:
         browser = p.chromium.launch(executable_path=chromium(), args=FLAGS)
         for widget, code in WIDGETS.items():
             if only in widget:
-                for gesture, times, sizes in measured(browser, widget, code, presses):
+                for gesture, times, sizes in measure_widget(browser, widget, code, presses):
                     missed += presses - len(times)
                     if len(times) < 2:
                         continue
-                    late = statistics.quantiles(times, n=20)[-1]
+                    median, percentile_95 = statistics.median(times), statistics.quantiles(times, n=20)[-1]
                     size = statistics.median(sizes)
-                    words = f'{widget:20} {gesture.name:30} {statistics.median(times):9.0f} {late:6.0f} {size:9,.0f}'
-                    print(words, flush=True)
+                    print(f'{widget:20} {gesture.name:30} {median:9.0f} {percentile_95:6.0f} {size:9,.0f}', flush=True)
     return missed
 
 
-def measured(browser, widget: str, code: str, presses: int):
-    "Open a widget in a new JupyterLab and run its gestures"
+def measure_widget(browser, widget: str, code: str, presses: int):
+    "Open a widget in a new JupyterLab and measure its gestures"
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         server = Server(Path(folder))
         lab = Lab(server, 'cells', notebook_of(code), '')
         try:
             wire = dict(bytes=0)
             page = open_page(browser, lab, before=lambda page: count(page, wire))
-            page.wait_for_timeout(5000)  # the kept picture is drawn
+            page.wait_for_timeout(5000)  # until the stored picture is drawn
             for gesture in GESTURES:
                 if gesture.widget == widget:
                     yield gesture, *measure(page, wire, gesture, presses)
@@ -242,8 +241,9 @@ if __name__ == '__main__':
     parser.add_argument('--only', default='')
     parser.add_argument('--presses', type=int, default=20)
     parser.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
-    asked = parser.parse_args()
-    if asked.smoke:
-        asked.presses = 2
-    if missed := table(asked.only, asked.presses):
+    args = parser.parse_args()
+    if args.smoke:
+        args.presses = 2
+    missed = table(args.only, args.presses)
+    if missed:
         sys.exit(f'{missed} presses changed nothing')

@@ -3,8 +3,8 @@
     npm install --prefix /tmp/axe axe-core
     python benchmarks/measure_accessibility.py /tmp/axe/node_modules/axe-core/axe.min.js [--only map] [--shots FOLDER]
 
-Runs axe-core (MPL-2.0, not part of the kit) on each, and prints its serious and critical findings; ends with 1 if there
-are any. Also prints words that are cut, and words that are broken over lines. --shots keeps a screenshot of each.
+Runs axe-core (MPL-2.0, not part of the kit) on each, and prints its serious and critical findings; exits with 1 if
+there are any. Also prints words that are cut, and words that are broken over lines. --shots keeps a screenshot of each.
 """
 
 import argparse
@@ -64,7 +64,7 @@ AXE = """async () => {
     return found.violations.filter(v => ['serious', 'critical'].includes(v.impact)).map(v => [v.id, v.nodes.map(n =>
         [n.html.slice(0, 160), n.any.concat(n.all, n.none).map(c => c.message).join('; ').slice(0, 240)])]);
 }"""
-# words whose box is smaller than what stands in it, and words that are broken inside
+# words whose box is smaller than its contents, and words that are broken over lines
 CUT = """() => {
     const cut = [], seen = e => e.getClientRects().length && getComputedStyle(e).visibility !== 'hidden';
     for (const e of document.querySelectorAll('.stage *')) {
@@ -118,15 +118,15 @@ def main():
             page.set_viewport_size(dict(width=1280, height=800))
             page.evaluate(options.axe.read_text(encoding='utf-8') + ';null')
             for name in options.only:
-                n_found += look(page, lab, name, options.shots)
+                n_found += check_explorer(page, lab, name, options.shots)
             browser.close()
     finally:
         server.close()
     sys.exit(n_found > 0)
 
 
-def look(page, lab, name: str, shots: Path | None) -> int:
-    "Open an explorer, print what is wrong with it in both themes, and return the number of axe's findings"
+def check_explorer(page, lab, name: str, shots: Path | None) -> int:
+    "Open an explorer, print its problems in both themes, and return the number of axe's findings"
     try:
         lab.execute(f'stage.children = [{EXPLORERS[name]}]')
     except AssertionError as problem:
@@ -143,16 +143,16 @@ def look(page, lab, name: str, shots: Path | None) -> int:
             page.evaluate("document.querySelector('.stage').scrollIntoView()")
             page.wait_for_timeout(300)
             page.screenshot(path=shots / f'{name.replace(" ", "_")}_{theme.lower()}.png')
-        found = page.evaluate(AXE)
-        n_found += len(found)
-        print(f'{name}, {theme.lower()}: {len(found)} findings', flush=True)
-        for rule, nodes in found:
+        findings = page.evaluate(AXE)
+        n_found += len(findings)
+        print(f'{name}, {theme.lower()}: {len(findings)} findings', flush=True)
+        for rule, nodes in findings:
             print(f'    {rule}: {len(nodes)}')
-            for html, words in nodes[:6]:
-                print(f'        {html}\n            {words}')
+            for html, message in nodes[:6]:
+                print(f'        {html}\n            {message}')
         if theme == 'Light':
-            for words in page.evaluate(CUT):
-                print(f'    {words}')
+            for problem in page.evaluate(CUT):
+                print(f'    {problem}')
         for problem in page.errors:
             print(f'    script: {problem[:300]}')
         page.errors.clear()

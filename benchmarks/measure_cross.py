@@ -1,10 +1,10 @@
-"""Fill the matrix that ships: every representation x every question x four worlds, data_samples/cross_evaluation.*.
+"""Make the shipped matrix data_samples/cross_evaluation.*: every representation x every question x four worlds.
 
     python benchmarks/measure_cross.py OUT [--worlds pong,approach-film] [--seeds 0,1] [--save]
 
-Resumable: trials that are done are found again. One process. `--save` writes what is done to data_samples, and
-docs/agreement.png (with Chromium). The film of an approach is drawn once for each seed, which takes most of the time
-of its first trial.
+A killed run resumes: finished trials are not repeated. One process. `--save` writes the finished trials to
+data_samples, and docs/agreement.png (with Chromium). The film of an approach is rendered once for each seed, which
+takes most of the time of its first trial.
 """
 
 import argparse, io, sys, time
@@ -23,18 +23,18 @@ from srlviz.studies.matrix.settings import SETTINGS
 from srlviz.studies.sweep import sweep
 
 LEARNED = ('agent', 'GRU', 'masked_autoencoder', 'ts_regr_attention_t1', 'vae', 'st_dim')
-PLACE = Path(__file__).parents[1] / 'data_samples' / 'cross_evaluation.csv'
+TABLE_PATH = Path(__file__).parents[1] / 'data_samples' / 'cross_evaluation.csv'
 
 
 def shipped_rows(matrix: Matrix) -> Matrix:
-    "Keep four digits; and of single targets the headline metrics only"
+    "Keep four digits, and only the headline metrics of single targets"
     scores = matrix.scores.assign(value=[float(f'{v:.4g}') for v in matrix.scores['value'].astype(float)])
     is_headline = scores['metric'] == scores['group'].map(headline_metric)
     return Matrix(scores[is_headline | (scores['target'] == 'mean')], matrix.reasons)
 
 
-def picture(matrix: Matrix) -> Image.Image:
-    "The two maps of agreement, side by side"
+def draw_agreement(matrix: Matrix) -> Image.Image:
+    "Draw the two maps of agreement side by side"
     figures = [
         plot_agreement(matrix.between_questions(), title='by two questions, mean over worlds'),
         plot_agreement(matrix.between_worlds(), title='in two worlds, mean over questions'),
@@ -62,7 +62,7 @@ def main(argv):
             grid = dict(world=[world], representation=[*REFERENCES, *LEARNED], epochs=[args.epochs], seed=[seed])
             sweep(CROSS_EVALUATION, grid, args.out, workers=1)
     if args.save:
-        about = dict(
+        metadata = dict(
             made_by='benchmarks/measure_cross.py',
             date=time.strftime('%Y-%m-%d'),
             epochs=args.epochs,
@@ -70,8 +70,8 @@ def main(argv):
             packages={name: version(name) for name in ('torch', 'numpy', 'scikit-learn')},
         )
         matrix = shipped_rows(open_matrix(args.out))
-        save_matrix(matrix, PLACE, about)
-        picture(matrix).save(PLACE.parents[1] / 'docs' / 'agreement.png', optimize=True)
+        save_matrix(matrix, TABLE_PATH, metadata)
+        draw_agreement(matrix).save(TABLE_PATH.parents[1] / 'docs' / 'agreement.png', optimize=True)
 
 
 if __name__ == '__main__':

@@ -1,4 +1,4 @@
-"""Make the shipped scores data_samples/landing_benchmark.csv, and three small encoders.
+"""Make the shipped scores data_samples/landing_benchmark.csv and three small encoders.
 
     python benchmarks/measure_landing.py --sets SETS --out OUT --workers 2    make the sets, train what is missing
     python benchmarks/measure_landing.py --out OUT --collect                  only collect the results of a sweep
@@ -6,8 +6,8 @@
 2,000 flights without film (about five minutes on two idle cores) and 600 with film of 64 pixels (thirteen), then each
 encoder of Table 4 and beyond, widths 64 and 128, one seed, sensors with and without tell-tale columns. Film is read
 once a second (every fifth row). A killed run resumes; shipped rows stay unless they are measured again. Encoders of
-sensors train until ten epochs bring no better validation loss, at most for a hundred; networks over windows of film
-for five epochs of one window per flight. The curves of all trainings are collected in
+sensors train until the validation loss has not improved for ten epochs, at most for a hundred; networks over windows
+of film for five epochs of one window per flight. The curves of all trainings are collected in
 data_samples/landing_training.csv.
 On a GPU: --device cuda --size 256 --every 1 --widths 32 64 128 256 --seeds 0 1 2.
 """
@@ -38,89 +38,93 @@ SMALL = {  # for lessons: 32 codes of sensors
     'attention_ae': (SequenceAutoencoder, dict(network='attention')),
     'forecaster': (Forecaster, dict(network='attention', horizon=30)),
 }
-WINDOWS = 4  # of a flight and epoch: 848 flights then give as many as the paper's 3,600 with one
+WINDOWS = 4  # per flight and epoch: about as many windows from 848 flights as from the paper's 3,600 with one
 FILM = dict(windows=[1], epochs=[5])  # an epoch of a network over film takes minutes on a CPU
-UNTIL_SETTLED = dict(epochs=[100], patience=[10])  # of encoders of sensors
+EARLY_STOPPING = dict(epochs=[100], patience=[10])  # of encoders of sensors
 STILLS = 'pca_ae', 'pca', 'resnet34_ae', 'signed_resnet34_ae'  # learn from single frames
-MOST = 1_000_000  # bytes of an encoder that ships
+MAX_BYTES = 1_000_000  # of an encoder that ships
 
 
-def sets(folder: Path, size: int, workers: int) -> dict[str, Path]:
-    "The two sets of flights, generated if missing"
-    places = dict(sensors=folder / 'sensors2000', film=folder / f'film600_{size}')
-    generate_flights(places['sensors'], 2000, seed=17, camera=False, workers=workers)
-    generate_flights(places['film'], 600, seed=18, camera=True, size=size, workers=workers)
-    return places
+def make_sets(folder: Path, size: int, workers: int) -> dict[str, Path]:
+    "Generate the two sets of flights if they are missing; return their folders"
+    folders = dict(sensors=folder / 'sensors2000', film=folder / f'film600_{size}')
+    generate_flights(folders['sensors'], 2000, seed=17, camera=False, workers=workers)
+    generate_flights(folders['film'], 600, seed=18, camera=True, size=size, workers=workers)
+    return folders
 
 
-def grids(places: dict[str, Path], a: argparse.Namespace) -> list[dict]:
+def grids(folders: dict[str, Path], args: argparse.Namespace) -> list[dict]:
     "The grids of trials: the mean, then width by width, sensors before film, all columns before quiet ones"
-    shared = dict(device=[a.device], windows=[WINDOWS])
-    wanted = []
-    for name, path in places.items():
-        wanted.append(shared | dict(data=[str(path)], method=['mean_baseline'], n_codes=[1]))
-    for width in a.widths:
-        for name, path in places.items():
-            film = name == 'film'
-            pairs = [(m, i) for m, i in table4(read_flights(path)) if m != 'mean_baseline' and ('frames' in i) == film]
-            for quiet in (False, True):
-                wanted += [
-                    shared
-                    | dict(data=[str(path)], method=[m], inputs=[i], n_codes=[width], every=[a.every if film else 1])
-                    | dict(seed=a.seeds)
-                    | ({} if film else UNTIL_SETTLED)
-                    | (FILM if film and m not in STILLS and a.device == 'cpu' else {})
-                    for m, i in pairs
-                    if ('quiet' in i) == quiet and not (film and quiet) and (has_width(m) or width == a.widths[0])
-                ]
-    return wanted
+    shared = dict(device=[args.device], windows=[WINDOWS])
+    result = []
+    for path in folders.values():
+        result.append(shared | dict(data=[str(path)], method=['mean_baseline'], n_codes=[1]))
+    for width in args.widths:
+        for name, path in folders.items():
+            is_film = name == 'film'
+            pairs = [(m, i) for m, i in table4(read_flights(path)) if m != 'mean_baseline']
+            pairs = [
+                (m, i) for m, i in pairs if ('frames' in i) == is_film and (has_width(m) or width == args.widths[0])
+            ]
+            for quiet in (False,) if is_film else (False, True):
+                for method, inputs in pairs:
+                    if ('quiet' in inputs) != quiet:
+                        continue
+                    grid = shared | dict(data=[str(path)], method=[method], inputs=[inputs], n_codes=[width])
+                    grid |= dict(every=[args.every if is_film else 1], seed=args.seeds)
+                    if not is_film:
+                        grid |= EARLY_STOPPING
+                    elif method not in STILLS and args.device == 'cpu':
+                        grid |= FILM
+                    result.append(grid)
+    return result
 
 
 def small_encoders(flights: Path) -> None:
     "Train the three shipped encoders if they are missing"
-    shelf = sample_path('paper_scores.csv').parent / 'encoders'
-    shelf.mkdir(exist_ok=True)
+    directory = sample_path('paper_scores.csv').parent / 'encoders'
+    directory.mkdir(exist_ok=True)
     for name, (kind, arguments) in SMALL.items():
-        if not (file := shelf / f'landing_{name}.safetensors').exists():
+        if not (file := directory / f'landing_{name}.safetensors').exists():
             kind(n_codes=32, windows=WINDOWS, device='cpu', **arguments).fit(read_flights(flights)).save(file)
-        if file.stat().st_size > MOST:
-            raise SystemExit(f'{file.name} has {file.stat().st_size:,} bytes, more than {MOST:,}')
+        if file.stat().st_size > MAX_BYTES:
+            raise SystemExit(f'{file.name} has {file.stat().st_size:,} bytes, more than {MAX_BYTES:,}')
 
 
 def collect(folder: Path) -> None:
     "Collect the scores and training curves of a sweep, and the gains of its encoders over `pca_statistics`"
     collect_curves(training_curves(folder))
-    found = load_scores(folder / 'scores.csv')
-    place = sample_path('paper_scores.csv').parent / 'landing_benchmark.csv'
+    scores = load_scores(folder / 'scores.csv')
+    path = sample_path('paper_scores.csv').parent / 'landing_benchmark.csv'
     gains = sweep_gains(folder)
-    parts = [without_gains(load_scores(place), gains)] * place.exists()
-    parts += [found[found['source'] == 'srlviz'], gains]
+    parts = [without_gains(load_scores(path), gains)] if path.exists() else []
+    parts += [scores[scores['source'] == 'srlviz'], gains]
     table = pd.concat(parts, ignore_index=True)
     table = table.drop_duplicates([c for c in table if c != 'value'], keep='last')
-    save_scores(check_scores(table), place)
+    save_scores(check_scores(table), path)
     print(f"{len(table):,} rows of {table['method'].nunique()} methods")
     for _, part in table.groupby('data'):
-        print(headline(part))  # the README has that of 2,000 flights
+        print(headline(part))  # the README shows that of 2,000 flights
 
 
 def without_gains(scores: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
-    "The scores without gains on flights and inputs that others are there for: these may be of other targets"
-    of = ['data', 'inputs']
-    is_renewed = pd.MultiIndex.from_frame(scores[of]).isin(pd.MultiIndex.from_frame(gains[of]))
-    is_old = scores['metric'].str.match('gain|skill') & is_renewed
-    return scores[~is_old]
+    "Drop the gains on flights and inputs that have new gains: the old ones may be of other targets"
+    keys = ['data', 'inputs']
+    has_new_gains = pd.MultiIndex.from_frame(scores[keys]).isin(pd.MultiIndex.from_frame(gains[keys]))
+    is_replaced = scores['metric'].str.match('gain|skill') & has_new_gains
+    return scores[~is_replaced]
 
 
 def collect_curves(curves: pd.DataFrame) -> None:
     "Add training curves to those that ship; they replace those of the same runs"
-    place = sample_path('paper_scores.csv').parent / 'landing_training.csv'
+    path = sample_path('paper_scores.csv').parent / 'landing_training.csv'
     if curves.empty:
         return
     run = ['data', 'budget', 'method', 'inputs', 'n_codes', 'seed']
     shipped = shipped_curves()
     is_measured_again = shipped.set_index(run).index.isin(curves.set_index(run).index)
     curves = pd.concat([shipped[~is_measured_again], curves], ignore_index=True)
-    with atomic_path(place) as file:
+    with atomic_path(path) as file:
         curves.to_csv(file, index=False, float_format='%.5g')
 
 
@@ -135,11 +139,11 @@ if __name__ == '__main__':
     parser.add_argument('--widths', type=int, nargs='+', default=[64, 128])
     parser.add_argument('--seeds', type=int, nargs='+', default=[0])
     parser.add_argument('--collect', action='store_true')
-    a = parser.parse_args()
-    if not a.collect:
-        places = sets(Path(a.sets), a.size, a.workers)
-        small_encoders(places['sensors'])
-        for grid in grids(places, a):
-            sweep(LANDING, grid, a.out, workers=a.workers)
-            collect(Path(a.out))
-    collect(Path(a.out))
+    args = parser.parse_args()
+    if not args.collect:
+        folders = make_sets(Path(args.sets), args.size, args.workers)
+        small_encoders(folders['sensors'])
+        for grid in grids(folders, args):
+            sweep(LANDING, grid, args.out, workers=args.workers)
+            collect(Path(args.out))
+    collect(Path(args.out))

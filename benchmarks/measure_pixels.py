@@ -24,13 +24,13 @@ SHIFTS = np.array([-61, -43, -29, -19, 19, 29, 43, 61])
 def states(ale, n, seed=0, every=12):
     "Yield `n` states of random play, one every few steps"
     rng, actions, start, i = np.random.default_rng(seed), ale.getMinimalActionSet(), ale.cloneSystemState(), 0
-    held = actions[0]
+    action = actions[0]
     while n:
         if ale.game_over():
             ale.restoreSystemState(start)
         if i % 8 == 0 or rng.random() < 0.3:
-            held = actions[rng.integers(len(actions))]
-        ale.act(held)
+            action = actions[rng.integers(len(actions))]
+        ale.act(action)
         i += 1
         if i > 60 and i % every == 0:
             n -= 1
@@ -39,7 +39,8 @@ def states(ale, n, seed=0, every=12):
             ale.restoreSystemState(state)
 
 
-def look(ale, state, write=None, frames=2):
+def run_frames(ale, state, write=None, frames=2):
+    "Screen and RAM some frames after a state, with a byte written first"
     ale.restoreSystemState(state)
     if write:
         ale.setRAM(*write)
@@ -50,16 +51,17 @@ def look(ale, state, write=None, frames=2):
 
 def sprite(ale, state, address, plain, value, frames):
     "Pixels (H, W) of the sprite that `address` moves; they differ whatever else is written"
-    differs = [look(ale, state, (address, int(value + s) % 256), frames)[0] != plain for s in SHIFTS]
+    differs = [run_frames(ale, state, (address, int(value + s) % 256), frames)[0] != plain for s in SHIFTS]
     count = np.sum(differs, 0)
     return count >= max(5, 0.7 * len(SHIFTS))
 
 
 def measure(game, address, axis, n_states=300, frames=2, anywhere=False):
-    """Regress the centre of the sprite on the byte; `anywhere`: after the byte was set to anything at all, for sprites
-    that seldom move.
+    """Regress the centre of the sprite on the byte.
 
-    Returns scale, offset, cross (pixel on the other axis if constant), low, high (of the byte), residual, inliers, n
+    `anywhere`: first set the byte to a random value, for sprites that seldom move.
+
+    Returns scale, offset, cross (pixel on the other axis if constant), low, high (of the byte), residual, inliers, n.
     """
     ale, source = emulator(game), SOURCES.get((game, address), address)
     rows, rng = [], np.random.default_rng(0)
@@ -87,12 +89,12 @@ def emulator(game):
 
 
 def centres(ale, state, address, source, frames):
-    "Byte, column, row, width, height of the sprite in one state; nothing if it is not seen"
-    plain, ram = look(ale, state, frames=frames)
+    "Yield byte, column, row, width, height of the sprite in one state; nothing if it is not visible"
+    plain, ram = run_frames(ale, state, frames=frames)
     y, x = np.nonzero(sprite(ale, state, source, plain, ram[source], frames))
     if not 2 <= len(x) <= 2500:
         return
-    near = (abs(x - np.median(x)) <= 20) & (abs(y - np.median(y)) <= 24)  # the bulk, without what else it touched
+    near = (abs(x - np.median(x)) <= 20) & (abs(y - np.median(y)) <= 24)  # without distant pixels that changed too
     x, y = x[near], y[near]
     if len(x) >= 2:
         yield (
@@ -105,11 +107,10 @@ def centres(ale, state, address, source, frames):
 
 
 def fit_affine(rows, axis):
-    "Fit centre = scale * byte + offset by consensus: the pair of states whose line passes within 2 px of most"
+    "Fit centre = scale * byte + offset by consensus: the line through two states that is within 2 px of most states"
     if len(rows):
-        rows = rows[
-            (rows[:, 3:] >= 0.75 * np.quantile(rows[:, 3:], 0.75, 0)).all(1)
-        ]  # not those cut by an edge or half hidden
+        # without sprites that are cut by an edge or half hidden
+        rows = rows[(rows[:, 3:] >= 0.75 * np.quantile(rows[:, 3:], 0.75, 0)).all(1)]
     empty = dict(
         scale=np.nan, offset=np.nan, cross=np.nan, low=np.nan, high=np.nan, residual=np.nan, inliers=0.0, n=len(rows)
     )
@@ -130,9 +131,9 @@ def fit_affine(rows, axis):
     if best is None or np.ptp(v[best]) < 6:
         return empty
     a, b = np.polyfit(v[best], c[best], 1)
-    nice = np.round(a * 2) / 2  # hardware scales are multiples of a half
-    if nice and abs(nice - a) < 0.06 * max(1, abs(a)):
-        a = nice
+    rounded = np.round(a * 2) / 2  # hardware scales are multiples of a half
+    if rounded and abs(rounded - a) < 0.06 * max(1, abs(a)):
+        a = rounded
         b = np.median(c[best] - a * v[best])
     r = abs(c - a * v - b)
     cross = np.median(o[best]) if np.quantile(abs(o - np.median(o)), 0.9) < 1.6 else np.nan
@@ -148,39 +149,41 @@ def fit_affine(rows, axis):
     )
 
 
-def plain_scale(m):
+def is_hardware_scale(m):
     return abs(m['scale']) >= 1 and m['scale'] * 2 % 1 == 0
 
 
-def accepted(m):
-    return m['n'] >= 25 and m['residual'] <= 1.5 and m['inliers'] >= 0.8 and plain_scale(m)
+def is_accepted(m):
+    return m['n'] >= 25 and m['residual'] <= 1.5 and m['inliers'] >= 0.8 and is_hardware_scale(m)
 
 
-def like_sibling(m, others):
-    """Half of the states on the line that is accepted for another sprite of the game:
-    one kernel draws both, and the rest was hidden or doubled"""
+def matches_sibling(m, others):
+    """Whether half of the states are on the line that is accepted for another sprite of the game.
+
+    One kernel draws both sprites; the other states are hidden or doubled.
+    """
     return (
         m['n'] >= 25
         and m['inliers'] >= 0.5
-        and plain_scale(m)
+        and is_hardware_scale(m)
         and any(o['scale'] == m['scale'] and abs(o['offset'] - m['offset']) <= 2 for o in others)
     )
 
 
 def measure_best(game, address, axis, n_states):
-    "Try each delay: a flickering or overwritten sprite shows in one of them; then look how far the line holds"
+    "Try each delay, since a flickering or overwritten sprite shows in one of them; then extend the range of the line"
     best = None
     for anywhere, frames in ((False, 2), (False, 1), (False, 3), (True, 1)):
         m = measure(game, address, axis, n_states, frames, anywhere) | dict(frames=frames)
         if best is None or m['inliers'] > best['inliers']:
             best = m
-        if accepted(best):
+        if is_accepted(best):
             break
-    return widen(game, address, axis, best) if accepted(best) else best
+    return widen(game, address, axis, best) if is_accepted(best) else best
 
 
 def widen(game, address, axis, m, n_states=100):
-    "Extend low and high by states in which the byte was first set to anything at all, up to the second miss in a row"
+    "Extend low and high by states in which the byte was first set to a random value, up to the second miss in a row"
     if (game, address) in SOURCES:
         return m
     ale, rng, hits = emulator(game), np.random.default_rng(0), {}
@@ -219,20 +222,20 @@ if __name__ == '__main__':
     found = dict(zip(keys, Parallel(n_jobs=-1)(delayed(measure_best)(*k, args.states) for k in keys)))
     for i, r in rows.iterrows():
         m = found[r.game, r.address, r.axis]
-        ok = accepted(m) or like_sibling(
-            m, [o for (g, _, x), o in found.items() if (g, x) == (r.game, r.axis) and accepted(o)]
+        ok = is_accepted(m) or matches_sibling(
+            m, [o for (g, _, x), o in found.items() if (g, x) == (r.game, r.axis) and is_accepted(o)]
         )
         both = table[(table['game'] == r.game) & (table['object'] == r.object) & (table['axis'] != r.axis)]
         if len(both) and r.game != 'pong':
-            m = m | dict(cross=np.nan)  # the other axis has a variable of its own
-        was = f"{r.scale:6.2f} {r.offset:7.1f}" if not np.isnan(r.scale) else '  unknown'
+            m = m | dict(cross=np.nan)  # the other axis has its own variable
+        previous = f"{r.scale:6.2f} {r.offset:7.1f}" if not np.isnan(r.scale) else '  unknown'
         print(
             f"{r.game:17s}{r.variable:30s}{'ok' if ok else '--'} n {m['n']:4d} scale {m['scale']:6.2f} offset "
             f"{m['offset']:7.1f} cross {m['cross']:6.1f} bytes {m['low']:4.0f}-{m['high']:3.0f} residual "
-            f"{m['residual']:5.2f} within 3 px {m['inliers']:.2f}   table: {was}"
+            f"{m['residual']:5.2f} within 3 px {m['inliers']:.2f}   table: {previous}"
         )
-        if any(how in r.evidence for how in ('by colour', 'the mark is', 'any value')):
-            continue  # found by looking for the sprite's colour, or in a narrower range
+        if any(method in r.evidence for method in ('by colour', 'the mark is', 'any value')):
+            continue  # found by the sprite's colour, or in a narrower range
         if ok and (m['scale'], m['offset']) == (r.scale, r.offset):
             m = m | dict(low=min(m['low'], r.low), high=max(m['high'], r.high))
         for c in numbers:

@@ -1,11 +1,11 @@
 """Run popgym's own tests on our tasks and wrappers: `python benchmarks/measure_popgym.py PATH/TO/popgym/tests`.
 
-The tests are popgym's (MIT, <https://github.com/proroklab/popgym>; from a checkout, none of it is here). They import
-our classes as `popgym.envs` and `popgym.wrappers`, with the arguments of popgym's constructors, and with the attributes
-that the tests inspect (a board, a deck, a maze), read from the state. popgym's deck and its names of observability are
-its own. Further arguments go to pytest.
+The tests are popgym's (MIT, <https://github.com/proroklab/popgym>; from a checkout, which is not part of this
+repository). They import our classes as `popgym.envs` and `popgym.wrappers`, with the arguments of popgym's
+constructors, and with the attributes that the tests inspect (a board, a deck, a maze), read from the state. The deck
+and the names of observability are popgym's. Further arguments go to pytest.
 
-`KNOWN` lists expected failures and their reasons; any other failure is a fault of ours and sets the exit status.
+`KNOWN` lists expected failures and their reasons; any other failure is a bug of ours and sets the exit status.
 """
 
 import argparse, sys, types, warnings
@@ -21,22 +21,23 @@ from srlviz.envs import wrappers
 from srlviz.envs.pomdp import base
 
 KNOWN = {  # part of a test's name -> why it fails
-    'TestMultiarmedBandit::test_best': "popgym gives the chances away in info['bandits']; ours stay hidden",
-    'TestBattleship::test_reward_sum': 'it steps on after the end of an episode, which ours refuse',
+    'TestMultiarmedBandit::test_best': "popgym reveals the probabilities in info['bandits']; ours stay hidden",
+    'TestBattleship::test_reward_sum': 'it continues after the end of an episode, which ours refuse',
     'TestCountRecall::test_awful': 'it steps outside of the action space, which ours refuse',
     'TestCountRecall::test_perfect': 'its first action has the shape (1,), outside of the action space',
-    'TestLabyrinthExplore::test_known': 'it knows the maze that mazelib digs from seed 0',
-    'TestLabyrinthExplore::test_step': 'it takes what reset() gives, a pair, for an array, should an episode end early',
+    'TestLabyrinthExplore::test_known': 'it expects the maze that mazelib generates from seed 0',
+    'TestLabyrinthExplore::test_step': 'it uses the pair that reset() returns as an array if an episode ends early',
 }
-DEFAULTS = dict(Battleship=dict(size=10), Concentration=dict(kind='ranks'))  # popgym's, where not those of easy
+# popgym's default arguments, where they differ from those of easy
+DEFAULTS = dict(Battleship=dict(size=10), Concentration=dict(kind='ranks'))
 ARGUMENTS = dict(num_decks='decks', deck_type='kind', episode_length='length', k='k')
 
 
-def parameters(given: dict) -> dict:
-    "Our names for popgym's arguments."
-    size = given.pop('maze_dims', None)
-    said = {ARGUMENTS[k]: v for k, v in given.items()}
-    return said | (dict(height=size[0] + 1, width=size[1] + 1) if size else {})  # walls included
+def parameters(arguments: dict) -> dict:
+    "Our names of popgym's arguments"
+    size = arguments.pop('maze_dims', None)
+    renamed = {ARGUMENTS[k]: v for k, v in arguments.items()}
+    return renamed | (dict(height=size[0] + 1, width=size[1] + 1) if size else {})  # walls included
 
 
 class Deck:
@@ -54,11 +55,12 @@ class Deck:
 
 
 def field(name: str):
+    "A property that reads a field of the state"
     return property(lambda env: env.record[name][0])
 
 
 length = property(lambda env: env.parameters.get('length', env.max_steps))
-LOOKED_INTO = dict(
+INSPECTED = dict(
     Autoencode=dict(deck=property(Deck)),
     Battleship=dict(
         board=field('ships'),
@@ -85,57 +87,64 @@ MAZE = dict(
 
 
 def facades(name: str, ours: type) -> list[type]:
-    "A class of ours under popgym's name, and its three difficulties"
-    body = dict(difficulties={}, max_episode_length=length, **LOOKED_INTO.get(name, {}))  # {}: not registered again
+    "Our class under popgym's name, and its three difficulties"
+    body = dict(difficulties={}, max_episode_length=length, **INSPECTED.get(name, {}))  # {}: not registered again
     body |= MAZE if 'Labyrinth' in name else {}
 
-    def start(self, maze_dims=None, **given):
-        given |= dict(maze_dims=maze_dims) if maze_dims else {}
-        ours.__init__(self, 'easy', **{**DEFAULTS.get(name, {}), **parameters(given)})
+    def init(self, maze_dims=None, **arguments):
+        arguments |= dict(maze_dims=maze_dims) if maze_dims else {}
+        ours.__init__(self, 'easy', **{**DEFAULTS.get(name, {}), **parameters(arguments)})
 
-    general = type(name, (ours,), body | dict(__init__=start))
+    general = type(name, (ours,), body | dict(__init__=init))
     general.difficulties = ours.difficulties
-    made = [general]
+    classes = [general]
     for difficulty in ours.difficulties:
-        begin = lambda self, difficulty=difficulty: ours.__init__(self, difficulty)
-        made.append(type(name + difficulty.capitalize(), (general,), dict(difficulties={}, __init__=begin)))
-        made[-1].difficulties = ours.difficulties
-    return made
+        init_difficulty = lambda self, difficulty=difficulty: ours.__init__(self, difficulty)
+        cls = type(name + difficulty.capitalize(), (general,), dict(difficulties={}, __init__=init_difficulty))
+        cls.difficulties = ours.difficulties
+        classes.append(cls)
+    return classes
 
 
 def share_kernels():
-    "Compile for our class, not again for each subclass"
+    "Compile once for our class instead of once for each subclass"
     kernel = base._kernel
-    of_ours = lambda owner: next(c for c in owner.__mro__ if c.__module__.startswith('srlviz.'))
-    base._kernel = lambda template, owner, *rest: kernel(template, of_ours(owner), *rest)
+
+    def kernel_of_our_class(template, owner, *rest):
+        our_class = next(c for c in owner.__mro__ if c.__module__.startswith('srlviz.'))
+        return kernel(template, our_class, *rest)
+
+    base._kernel = kernel_of_our_class
 
 
-def stand_in():
+def replace_popgym_classes():
     "Replace the classes that the tests import from popgym"
     share_kernels()
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')
         import popgym
-        import popgym.envs as real
-        import popgym.wrappers as real_wrappers
+        import popgym.envs as popgym_envs
+        import popgym.wrappers as popgym_wrappers
         from popgym.core.observability import Observability
     envs = types.ModuleType('popgym.envs')
-    found = {c.__name__: c for n, ours in catalog('envs').items() for c in facades(n, ours) if hasattr(real, n)}
-    vars(envs).update(found, has_mazelib=lambda: True)
-    envs.ALL = {found[c.__name__]: said for c, said in real.ALL.items()}
+    classes = {
+        c.__name__: c for n, ours in catalog('envs').items() for c in facades(n, ours) if hasattr(popgym_envs, n)
+    }
+    vars(envs).update(classes, has_mazelib=lambda: True)
+    envs.ALL = {classes[c.__name__]: info for c, info in popgym_envs.ALL.items()}
     modes = {mode: mode.name.lower().removesuffix('_dict') for mode in Observability}
-    own = dict(vars(wrappers), Markovian=lambda env, mode: wrappers.Markovian(env, modes[mode]))
+    our_wrappers = dict(vars(wrappers), Markovian=lambda env, mode: wrappers.Markovian(env, modes[mode]))
     kinds = dict(Mode=SimpleNamespace(PLAY=0, WATCH=1), HiddenSquare=SimpleNamespace(CLEAR=0, MINE=1, VIEWED=2))
-    for package, names, theirs in ((envs, found | kinds, real), (None, own, real_wrappers)):
-        for path in [p for p in sys.modules if p.startswith(theirs.__name__ + '.')]:
+    for package, names, original in ((envs, classes | kinds, popgym_envs), (None, our_wrappers, popgym_wrappers)):
+        for path in [p for p in sys.modules if p.startswith(original.__name__ + '.')]:
             module = sys.modules[path] = types.ModuleType(path)
             vars(module).update(names)
         if package:
             sys.modules['popgym.envs'] = popgym.envs = package
 
 
-class Verdict:
-    "What failed, and whether it is expected"
+class FailedTests:
+    "A pytest plugin that collects the names of failed tests"
 
     def __init__(self):
         self.failed = []
@@ -147,19 +156,20 @@ class Verdict:
 
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('tests', type=Path, help='their folder')
-    args, more = parser.parse_known_args()  # for pytest
+    parser.add_argument('tests', type=Path, help='folder of the tests')
+    args, pytest_options = parser.parse_known_args()
     tests = args.tests.resolve()
     if not tests.is_dir():
         raise SystemExit(f'no folder of tests: {tests}')
-    stand_in()
+    replace_popgym_classes()
     sys.path.insert(0, str(tests.parent))
-    verdict = Verdict()
-    options = ['-q', '--no-header', '-p', 'no:cacheprovider', '-W', 'ignore', '--tb=line', *more]
-    pytest.main([str(tests), *options], plugins=[verdict])
-    ours = []
-    for name in verdict.failed:
-        why = next((said for part, said in KNOWN.items() if part in name), None)
-        ours += [] if why else [name]
-        print(f"{name.split('/')[-1]}: {why or 'UNKNOWN'}")
-    raise SystemExit(bool(ours))
+    failures = FailedTests()
+    options = ['-q', '--no-header', '-p', 'no:cacheprovider', '-W', 'ignore', '--tb=line', *pytest_options]
+    pytest.main([str(tests), *options], plugins=[failures])
+    unknown = []
+    for name in failures.failed:
+        reason = next((text for part, text in KNOWN.items() if part in name), None)
+        if not reason:
+            unknown.append(name)
+        print(f"{name.split('/')[-1]}: {reason or 'UNKNOWN'}")
+    raise SystemExit(bool(unknown))

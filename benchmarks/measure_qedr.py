@@ -1,4 +1,4 @@
-"""Make the shipped QEDR results: of landing encoders (failures), encoders of four games (bytes), memories of agents.
+"""Make the shipped QEDR results of landing encoders (failures), encoders of four games (bytes) and memories of agents.
 
     python benchmarks/measure_qedr.py --landing RUNS [RUNS ...]    encoders of sweeps of landing_benchmark
     python benchmarks/measure_qedr.py --games --out OUT            make recordings and encoders; a killed run resumes
@@ -36,17 +36,17 @@ EPISODES = 120  # that each agent plays
 ENCODER = dict(epochs=5, vae=dict(shrink=2))
 
 
-def is_there(name: str) -> bool:
+def is_done(name: str) -> bool:
     return (SAMPLES / 'qedr' / f'{name}.npz').exists()
 
 
-def keep(results, rows: list[dict], name: str, table: str) -> None:
+def save_results(results, rows: list[dict], name: str, table: str) -> None:
     "Save the matrices of one encoder, and add its scores to the table"
     save_answers(results, SAMPLES / 'qedr' / f'{name}.npz', items=False)
-    place, new = SAMPLES / table, check_scores(pd.DataFrame(rows))
+    path, new = SAMPLES / table, check_scores(pd.DataFrame(rows))
     new['value'] = new['value'].map(lambda v: float(f'{v:.5g}'))
-    both = pd.concat([load_scores(place), new], ignore_index=True) if place.exists() else new
-    save_scores(check_scores(both.drop_duplicates([c for c in both if c != 'value'], keep='last')), place)
+    both = pd.concat([load_scores(path), new], ignore_index=True) if path.exists() else new
+    save_scores(check_scores(both.drop_duplicates([c for c in both if c != 'value'], keep='last')), path)
     print(name, *results[4:5], *results[9:], sep='\n  ', flush=True)
 
 
@@ -56,7 +56,7 @@ def landing(folder: Path) -> None:
         p, file = read_json(result)['parameters'], result.with_name('encoder.safetensors')
         method = 'pca' if p['method'] == 'frame_pca' else p['method']
         name = f'landing_{method}_{p["inputs"]}'.replace(' ', '_')
-        if not file.exists() or method == 'mean_baseline' or is_there(name):
+        if not file.exists() or method == 'mean_baseline' or is_done(name):
             continue
         if (p['data'], p['protocol']) not in questions:
             flights = read_flights(p['data'])
@@ -64,27 +64,27 @@ def landing(folder: Path) -> None:
             questions[p['data'], p['protocol']] = flights, targets
         flights, targets = questions[p['data'], p['protocol']]
         encoder = load_encoder(file)
-        columns = input_columns(flights, p['inputs'], p['protocol'])
-        codes = encode_method(encoder, encoder_input(targets.windows, p['inputs'], p['every'], columns))
+        sensors = input_columns(flights, p['inputs'], p['protocol'])
+        codes = encode_method(encoder, encoder_input(targets.windows, p['inputs'], p['every'], sensors))
         results = qedr_ways(*window_inputs(codes, targets), ('lasso', 'forest', 'xeval'), seed=p['seed'])
-        said = {k: p[k] for k in ('inputs', 'seed')} | dict(method=method, data=set_name(flights, p['protocol']))
-        said['budget'] = int(flights['fit'].n_steps)
-        rows = qedr_rows(results, study='landing', task='approach', group='failures', **said)
-        keep(results, rows, name, 'landing_benchmark.csv')
+        columns = dict(inputs=p['inputs'], seed=p['seed'], method=method, data=set_name(flights, p['protocol']))
+        columns['budget'] = int(flights['fit'].n_steps)
+        rows = qedr_rows(results, study='landing', task='approach', group='failures', **columns)
+        save_results(results, rows, name, 'landing_benchmark.csv')
 
 
-def games(out: Path, asked: list[str]) -> None:
-    for game in asked:
+def games(out: Path, names: list[str]) -> None:
+    for game in names:
         fit, probe = record_game(game, **BUDGET, out=out)
         for method in METHODS:
-            if is_there(f'atari_{game}_{method}'):
+            if is_done(f'atari_{game}_{method}'):
                 continue
             encoder = fit_method(method, fit, out=out, encoder=ENCODER, quick=True)
             codes = encode_method(encoder, probe)
             results = qedr_ways(*align(codes, probe), ['lasso'], categories=byte_categories(game))
-            said = dict(method=method, data='random', inputs='frames', budget=BUDGET['encoder_frames'])
-            rows = qedr_rows(results, study='qedr', task=game, group='ram', **said)
-            keep(results, rows, f'atari_{game}_{method}', 'qedr.csv')
+            columns = dict(method=method, data='random', inputs='frames', budget=BUDGET['encoder_frames'])
+            rows = qedr_rows(results, study='qedr', task=game, group='ram', **columns)
+            save_results(results, rows, f'atari_{game}_{method}', 'qedr.csv')
 
 
 def memories() -> None:
@@ -94,10 +94,10 @@ def memories() -> None:
         played = record_pomdp(task, EPISODES, agent, split=dict(probe=0.7, valid=0.1, test=0.2))
         codes = agent.encode(played)
         if not codes[0].shape[1]:
-            continue  # an MLP remembers nothing
+            continue  # an MLP has no memory
         results = qedr_ways(*align(codes, played), ['lasso', 'forest'], categories=category_names(played))
         rows = qedr_rows(results, study='qedr', task=task, group='state', method=memory, data='own play')
-        keep(results, rows, f'popgym_{task}_{memory}', 'qedr.csv')
+        save_results(results, rows, f'popgym_{task}_{memory}', 'qedr.csv')
 
 
 if __name__ == '__main__':
@@ -106,10 +106,10 @@ if __name__ == '__main__':
     parser.add_argument('--games', nargs='*', choices=GAMES, help='these, or all')
     parser.add_argument('--memories', action='store_true')
     parser.add_argument('--out', default='runs/qedr', help='recordings and encoders of games')
-    a = parser.parse_args()
-    for folder in a.landing:
+    args = parser.parse_args()
+    for folder in args.landing:
         landing(Path(folder))
-    if a.memories:
+    if args.memories:
         memories()
-    if a.games is not None:
-        games(Path(a.out), a.games or GAMES)
+    if args.games is not None:
+        games(Path(args.out), args.games or GAMES)

@@ -1,11 +1,11 @@
-"""Make the shipped scores data_samples/atari_scores.csv, and their provenance atari_scores.json.
+"""Make the shipped scores data_samples/atari_scores.csv and their provenance atari_scores.json.
 
 All 22 games with seven methods, four games with the variants of ST-DIM (the paper's Figure 3, Tables 8 and 9), Freeway
 with the shipped agent, and Pong with two more seeds; five epochs over 8,000 frames for every trained encoder. `PARTS`
 lists them by priority: about five CPU minutes per game and part. Results are cached in --out, so that a killed run
-resumes; --parts names those to make, none of them only writes the results in --out. Shipped rows of other games,
-methods and seeds stay. atari_scores.json lists the methods of each game, by seed, and how those that this script added
-were made.
+resumes; --parts selects the parts to make, and without a name only writes the results in --out. Shipped rows of other
+games, methods and seeds stay. atari_scores.json lists the methods of each game, by seed, and how those that this script
+added were made.
 """
 
 import argparse, json
@@ -40,7 +40,7 @@ PARTS = {  # name -> seed, games, methods
 SAMPLES = Path(__file__).parents[1] / 'data_samples'
 
 
-KEYS, KEPT = ['task', 'method', 'seed'], ('kept', 'entropy', 'duplicates')
+KEYS, COPIED = ['task', 'method', 'seed'], ('kept', 'entropy', 'duplicates')
 
 
 def main(out: Path, n_jobs: int, parts: list[str]):
@@ -52,39 +52,42 @@ def main(out: Path, n_jobs: int, parts: list[str]):
 
 def collect(out: Path) -> tuple[pd.DataFrame, dict]:
     "All scores in a folder, of any version of the code, and their metadata: seed -> game -> about"
-    every = sorted({m for _, _, methods in PARTS.values() for m in methods})
+    all_methods = sorted({m for _, _, methods in PARTS.values() for m in methods})
     seeds = sorted({seed for seed, _, _ in PARTS.values() if (out / f'seed{seed}').exists()})
-    found = {str(s): probe_games(GAMES, every, out=out / f'seed{s}', seed=s, compute=False) for s in seeds}
+    found = {str(s): probe_games(GAMES, all_methods, out=out / f'seed{s}', seed=s, compute=False) for s in seeds}
     return merge_scores(*(f.scores for f in found.values())), {seed: f.about for seed, f in found.items()}
 
 
-def write(scores: pd.DataFrame, notes: dict):
+def write(scores: pd.DataFrame, metadata: dict):
     "Write both files: these scores and metadata, and the existing ones of other games, methods and seeds"
-    before = load_scores(SAMPLES / 'atari_scores.csv')
-    shipped = json.loads((SAMPLES / 'atari_scores.json').read_text(encoding='utf-8'))
+    shipped_scores = load_scores(SAMPLES / 'atari_scores.csv')
+    shipped_metadata = json.loads((SAMPLES / 'atari_scores.json').read_text(encoding='utf-8'))
     scores = scores.assign(value=scores['value'].round(4))
-    old = pd.MultiIndex.from_frame(before[KEYS]).isin(pd.MultiIndex.from_frame(scores[KEYS]))
-    scores = with_game_means(merge_scores(before[~old], scores))
+    is_replaced = pd.MultiIndex.from_frame(shipped_scores[KEYS]).isin(pd.MultiIndex.from_frame(scores[KEYS]))
+    scores = with_game_means(merge_scores(shipped_scores[~is_replaced], scores))
     order = ['task', 'method', 'seed', 'norm', 'metric', 'group', 'target']
     save_scores(scores.sort_values(order, ignore_index=True), SAMPLES / 'atari_scores.csv')
-    for seed, games in notes.items():
-        place = shipped['games'] if seed == '0' else shipped.setdefault('seeds', {}).setdefault(seed, {})
-        place |= {g: entry(about, place.get(g, {})) for g, about in games.items()}
-    write_json(SAMPLES / 'atari_scores.json', shipped | dict(budget=BUDGET))
+    for seed, games in metadata.items():
+        if seed == '0':
+            entries = shipped_metadata['games']
+        else:
+            entries = shipped_metadata.setdefault('seeds', {}).setdefault(seed, {})
+        entries |= {g: entry(about, entries.get(g, {})) for g, about in games.items()}
+    write_json(SAMPLES / 'atari_scores.json', shipped_metadata | dict(budget=BUDGET))
     means = scores.query("metric == 'f1' and group == 'all' and target == 'mean'")
     print(means.pivot(index=['task', 'seed'], columns=['method', 'norm'], values='value').round(2).to_string())
 
 
-def entry(about: dict, before: dict) -> dict:
+def entry(about: dict, previous: dict) -> dict:
     "The metadata of a game and seed"
-    made = {m: {k: a[k] for k in ('encoder', 'probing', 'cpu_seconds')} for m, a in about['methods'].items()}
-    return before | dict(
-        methods=sorted({*before.get('methods', []), *made}),
+    added = {m: {k: a[k] for k in ('encoder', 'probing', 'cpu_seconds')} for m, a in about['methods'].items()}
+    return previous | dict(
+        methods=sorted({*previous.get('methods', []), *added}),
         pruned=list(about['pruned']),
         rows={k.removeprefix('probe '): n for k, n in about['rows'].items() if k.startswith('probe ')},
-        added=before.get('added', {}) | made,
+        added=previous.get('added', {}) | added,
         packages=about['packages'],
-        **{k: about[k] for k in KEPT},
+        **{k: about[k] for k in COPIED},
     )
 
 

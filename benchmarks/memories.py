@@ -1,8 +1,8 @@
-"""Forward and backward of our memories and of popgym's modules with the same weights, and the peak memory of the linear
-models against the length.
+"""CPU time of our memories and of popgym's modules with the same weights, and peak memory of the linear models.
 
-One thread, CPU time, in one process and interleaved; medians of the ratios of pairs. The pairs come from the
-comparisons in the tests (tests/reference/popgym_memories_*.py; tests/reference/plain_dnc.py, our own plain form).
+Forward and backward on one thread, in one process and interleaved; medians of the ratios of pairs. The peak memory is
+measured for several lengths. The pairs come from the comparisons in the tests (tests/reference/popgym_memories_*.py;
+tests/reference/plain_dnc.py, our plain form).
 
 `--starts`: the recurrent networks with episodes that start inside a rollout, against torch's kernel cut at every start
 and on episodes padded to the longest; and the growth of a GRU with the number of steps.
@@ -31,42 +31,43 @@ LINEAR = 'FART', 'FWP', 'S4D', 'LRU', 'FFM', 'S6', 'DeltaNet'
 
 
 def comparisons():
-    "name -> n_in -> (our memory, x -> y of ours, of theirs, their module, pairs of gradients)"
+    "name -> n_in -> (our memory, our x -> y, popgym's x -> y, popgym's module, pairs of gradients)"
     sys.path.insert(0, str(TESTS))
-    logging.disable(logging.WARNING)  # popgym says what it lacks
-    found = {}
+    logging.disable(logging.WARNING)  # popgym warns about missing packages
+    models = {}
     for name in 'plain_dnc', *sorted(p.stem for p in TESTS.glob('reference/popgym_memories_*.py')):
-        found |= importlib.import_module(f'reference.{name}').MODELS
-    return found
+        models |= importlib.import_module(f'reference.{name}').MODELS
+    return models
 
 
-def apart(a, b):
+def relative_difference(a, b):
     return ((a - b).abs().max() / b.abs().max().clamp(min=1e-12)).item()
 
 
 def race(make, batch, length, runs, budget):
     "Times of both in ms, the median of their ratios, and the largest difference of outputs and gradients"
     with seeded(0):
-        ours, mine, other, theirs, pairs = make()
+        our_model, our_forward, reference_forward, reference_model, pairs = make()
     x = torch.randn(batch, length, 128, generator=torch.Generator().manual_seed(1))
 
-    def once(f):
-        for m in (ours, theirs):
+    def run(forward):
+        for m in (our_model, reference_model):
             m.zero_grad(set_to_none=True)
-        begin = time.process_time()
-        y = f(x)
+        start = time.process_time()
+        y = forward(x)
         y.square().mean().backward()
-        return (time.process_time() - begin) * 1e3, y.detach()
+        return (time.process_time() - start) * 1e3, y.detach()
 
-    _, y = once(mine)
+    _, y = run(our_forward)
     grads = [g().clone() for g, _ in pairs]
-    _, z = once(other)
-    error = apart(y, z), max(apart(a, b()) for a, (_, b) in zip(grads, pairs))
-    times, begin = [], time.perf_counter()
-    while len(times) < runs and (len(times) < 2 or time.perf_counter() - begin < budget):
+    _, z = run(reference_forward)
+    error = relative_difference(y, z), max(relative_difference(a, b()) for a, (_, b) in zip(grads, pairs))
+    times = []
+    start = time.perf_counter()
+    while len(times) < runs and (len(times) < 2 or time.perf_counter() - start < budget):
         pair = [0.0, 0.0]
         for i in (0, 1) if len(times) % 2 else (1, 0):
-            pair[i], _ = once((other, mine)[i])  # each goes first in turn
+            pair[i], _ = run((reference_forward, our_forward)[i])  # the first one alternates
         times.append(pair)
     times = np.array(times)
     return *np.median(times, 0), np.median(times[:, 0] / times[:, 1]), *error, len(times)
@@ -74,17 +75,17 @@ def race(make, batch, length, runs, budget):
 
 def speed(names, runs, budget, sizes=SIZES):
     print(
-        '| model | B x T | popgym ms | ours ms | ratio | bar | y apart | gradients apart | runs '
+        '| model | B x T | popgym ms | ours ms | ratio | bar | y difference | gradient difference | runs '
         '|\n|---|---|---|---|---|---|---|---|---|'
     )
     for name, make in comparisons().items():
         if names and name not in names:
             continue
         for batch, length in sizes:
-            theirs, ours, ratio, y, g, n = race(make, batch, length, runs, budget)
+            popgym_ms, ours_ms, ratio, y, g, n = race(make, batch, length, runs, budget)
             bar = BARS.get(name, 0.95)
             print(
-                f"| {name} | {batch} x {length} | {theirs:.1f} | {ours:.1f} | "
+                f"| {name} | {batch} x {length} | {popgym_ms:.1f} | {ours_ms:.1f} | "
                 f"{ratio:.2f}{'' if ratio >= bar else ' BELOW'} | {bar} | {y:.0e} | {g:.0e} | {n} |",
                 flush=True,
             )
@@ -118,7 +119,7 @@ def memory(names, batch=8, lengths=LENGTHS):
         )
 
 
-PLACES = {  # B, T, width, when an episode starts, of a row and a step
+STARTS = {  # B, T, width, whether an episode starts at a row and step
     'in phase': (16, 128, 64, lambda b, t: t % 51 == 0),
     'staggered': (16, 128, 64, lambda b, t: (t + 19 * b) % 51 == 0),
     'uneven': (64, 128, 128, lambda b, t: torch.rand(t.shape, generator=torch.Generator().manual_seed(2)) < 0.04),
@@ -126,42 +127,44 @@ PLACES = {  # B, T, width, when an episode starts, of a row and a step
 }
 
 
-def placed(B, T, when):
+def start_mask(B, T, when):
+    "Where episodes start: (B, T)"
     b, t = torch.meshgrid(torch.arange(B), torch.arange(T), indexing='ij')
     return when(b, t)
 
 
 def padded(layer, x, starts):
-    "Torch's kernel on the episodes, padded to the longest, without states"
+    "Torch's kernel on the episodes, padded to the longest, without initial states"
     starts = starts.index_fill(1, torch.tensor([0]), True)
     first = starts.flatten().nonzero()[:, 0]
     lengths = torch.diff(first, append=torch.tensor([starts.numel()]))
     k = torch.arange(int(lengths.max()))
-    there = k < lengths[:, None]
-    y, _ = layer(x.flatten(0, 1)[torch.where(there, first[:, None] + k, 0)])
-    return y[there].view(*x.shape[:2], -1)
+    mask = k < lengths[:, None]
+    y, _ = layer(x.flatten(0, 1)[torch.where(mask, first[:, None] + k, 0)])
+    return y[mask].view(*x.shape[:2], -1)
 
 
 def interleaved(jobs, model, runs):
-    "Median CPU ms of forward and backward of each job, in turn"
+    "Median CPU ms of forward and backward of each job, interleaved"
     times = {k: [] for k in jobs}
     for i in range(runs + 1):
         for k, job in jobs.items():
             model.zero_grad(set_to_none=True)
-            begin = time.process_time()
+            start = time.process_time()
             job().square().mean().backward()
             if i:
-                times[k].append((time.process_time() - begin) * 1e3)
+                times[k].append((time.process_time() - start) * 1e3)
     return {k: np.median(t) for k, t in times.items()}
 
 
 def starts_inside(names, runs):
     print('| starts | B x T x width | model | cut ms | padded ms | ours ms | cut / ours | padded / ours |')
     print('|---|---|---|---|---|---|---|---|')
-    for place, (B, T, width, when) in PLACES.items():
+    for pattern, (B, T, width, when) in STARTS.items():
         for name in [n for n in ('GRU', 'LSTM', 'Elman') if not names or n in names]:
             with seeded(0):
-                model, x, starts = catalog('memories')[name](width, width), torch.randn(B, T, width), placed(B, T, when)
+                model, x = catalog('memories')[name](width, width), torch.randn(B, T, width)
+                starts = start_mask(B, T, when)
             zeros = leaves(model.initial_state(B))
             jobs = dict(
                 cut=lambda: model._cut(x, zeros, starts)[0],
@@ -169,9 +172,9 @@ def starts_inside(names, runs):
                 ours=lambda: model(x, None, starts)[0],
             )
             t = interleaved(jobs, model, runs)
-            told = ' | '.join(f'{v:.1f}' for v in t.values())
+            columns = ' | '.join(f'{v:.1f}' for v in t.values())
             ratios = f"{t['cut'] / t['ours']:.2f} | {t['padded'] / t['ours']:.2f}"
-            print(f"| {place} | {B} x {T} x {width} | {name} | {told} | {ratios} |", flush=True)
+            print(f"| {pattern} | {B} x {T} x {width} | {name} | {columns} | {ratios} |", flush=True)
 
 
 def growth(runs, width=64, B=16, lengths=(256, 1024, 4096)):
@@ -180,7 +183,7 @@ def growth(runs, width=64, B=16, lengths=(256, 1024, 4096)):
     for T in lengths:
         with seeded(0):
             model, x = catalog('memories')['GRU'](width, width), torch.randn(B, T, width)
-        starts, zeros = placed(B, T, PLACES['staggered'][3]), leaves(model.initial_state(B))
+        starts, zeros = start_mask(B, T, STARTS['staggered'][3]), leaves(model.initial_state(B))
         jobs = dict(
             cut=lambda: model._cut(x, zeros, starts)[0],
             ours=lambda: model(x, None, starts)[0],

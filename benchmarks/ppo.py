@@ -1,7 +1,7 @@
 """PPO with a memory: time to learn, and steps per second, compared with sb3-contrib and RLlib.
 
     python benchmarks/ppo.py learn      CPU seconds until the last 100 episodes return more than .9, three seeds
-    python benchmarks/ppo.py speed      environment steps per CPU second of training, in turn; with sb3-contrib
+    python benchmarks/ppo.py speed      environment steps per CPU second of training, interleaved; with sb3-contrib
                                         if it is installed, and RLlib by --rllib PYTHON
     python benchmarks/ppo.py peers      time to .9 on RepeatPrevious-easy for sb3-contrib and RLlib
 
@@ -19,7 +19,7 @@ from rllib import rllib_speed
 from srlviz.agents.recurrent import PRESETS, recurrent_ppo
 
 FAST = PRESETS['fast'][0]
-RACES = [  # task, memory, CPU seconds, whether more than the bar is wanted or less, the bar
+RACES = [  # task, memory, CPU seconds, whether the return must exceed the target or stay below it, target
     ('RepeatFirst-easy', 'GRU', 25, True, 0.9),
     ('RepeatPrevious-easy', 'GRU', 25, True, 0.9),
     ('PositionOnlyCartPole-easy', 'GRU', 25, True, 0.9),
@@ -30,7 +30,7 @@ RACES = [  # task, memory, CPU seconds, whether more than the bar is wanted or l
 ]
 
 
-def race(task: str, memory: str, seconds: float, bar: float, seed: int) -> tuple[float, int, float]:
+def race(task: str, memory: str, seconds: float, target: float, seed: int) -> tuple[float, int, float]:
     """Train until the mean of the last 100 episodes is above the target, or for so many seconds.
 
     Returns
@@ -38,45 +38,48 @@ def race(task: str, memory: str, seconds: float, bar: float, seed: int) -> tuple
     CPU seconds, environment steps, and the largest mean so far
     """
     learner = recurrent_ppo(task, memory, total_steps=100_000_000, device='cpu', seed=seed)
-    best, began = [-np.inf], time.process_time()
+    best = -np.inf
+    start = time.process_time()
 
-    def over(row):
-        best[0] = max(best[0], row['mean_return']) if row['games'] >= 100 else best[0]
-        return best[0] > bar or time.process_time() - began > seconds
+    def is_over(row):
+        nonlocal best
+        if row['games'] >= 100:
+            best = max(best, row['mean_return'])
+        return best > target or time.process_time() - start > seconds
 
-    learner.learn(progress=False, until=over)
-    return time.process_time() - began, int(learner.history_['steps'].iloc[-1]), best[0]
+    learner.learn(progress=False, until=is_over)
+    return time.process_time() - start, int(learner.history_['steps'].iloc[-1]), best
 
 
 def learn(seeds: int, races=RACES):
-    kept = True
-    for task, memory, seconds, wanted, bar in races:
-        runs = [
-            race(task, memory, seconds if not wanted else 2 * seconds, bar if wanted else np.inf, s)
-            for s in range(seeds)
-        ]
-        took, best = np.median([r[0] for r in runs]), np.median([r[2] for r in runs])
-        ok = took <= seconds if wanted else best < bar
-        kept &= ok
-        aim = f'above {bar} within {seconds} s' if wanted else f'below {bar} after {seconds} s'
+    "Run all races; return whether all targets are met"
+    all_met = True
+    for task, memory, seconds, is_above, target in races:
+        limit, stop = (2 * seconds, target) if is_above else (seconds, np.inf)
+        runs = [race(task, memory, limit, stop, seed) for seed in range(seeds)]
+        median, best = np.median([r[0] for r in runs]), np.median([r[2] for r in runs])
+        is_met = median <= seconds if is_above else best < target
+        all_met &= is_met
+        goal = f'above {target} within {seconds} s' if is_above else f'below {target} after {seconds} s'
         print(
-            f"{task:26} {memory:5} {aim:26} {'held' if ok else 'MISSED':7} median {took:5.1f} s, best mean {best:5.2f};"
-            f" each {', '.join(f'{r[0]:.1f} s' for r in runs)}, {int(np.median([r[1] for r in runs])):,} steps",
+            f"{task:26} {memory:5} {goal:26} {'met' if is_met else 'MISSED':7} median {median:5.1f} s, "
+            f"best mean {best:5.2f}; each {', '.join(f'{r[0]:.1f} s' for r in runs)}, "
+            f"{int(np.median([r[1] for r in runs])):,} steps",
             flush=True,
         )
-    return kept
+    return all_met
 
 
 class Ours:
     def __init__(self, memory: str, task: str = 'RepeatPrevious-easy', seed: int = 0):
         self.learner = recurrent_ppo(task, memory, total_steps=100_000_000, device='cpu', seed=seed)
-        self.history, self.now = [], None
+        self.history, self.state = [], None
         self.run(1)
 
     def run(self, updates: int) -> int:
         for _ in range(updates):
-            before = self.history[-1] if self.history else None
-            self.now, row = self.learner._update(self.now, len(self.history), before)
+            previous = self.history[-1] if self.history else None
+            self.state, row = self.learner._update(self.state, len(self.history), previous)
             self.history.append(row)
         return updates * FAST.num_envs * FAST.num_steps
 
@@ -85,7 +88,7 @@ class Ours:
         return self.history[-1]['mean_return']
 
 
-# of RepeatPrevious-easy in the first update: ours counts errors of values in its units, and half of each square
+# of RepeatPrevious-easy in the first update: our loss of values is in its units, and half of each square
 RETURN_VARIANCE = 0.016
 
 
@@ -103,12 +106,12 @@ class Contrib:
         make = lambda: gymnasium.make(f'srlviz/{task}-v0', flat=True)
         n = 16 if few else FAST.num_envs
         envs = VecMonitor(DummyVecEnv([make] * n))
-        one = dict(lstm_hidden_size=64, net_arch=[64], shared_lstm=True, enable_critic_lstm=False)
+        policy = dict(lstm_hidden_size=64, net_arch=[64], shared_lstm=True, enable_critic_lstm=False)
         rows = n * FAST.num_steps // FAST.num_minibatches
-        same = dict(n_steps=FAST.num_steps, batch_size=rows, n_epochs=FAST.update_epochs)
-        same |= dict(learning_rate=FAST.learning_rate, gamma=FAST.gamma, gae_lambda=FAST.gae_lambda)
-        same |= dict(vf_coef=FAST.vf_coef / 2 / RETURN_VARIANCE, ent_coef=FAST.ent_coef, clip_range=FAST.clip_coef)
-        self.model = RecurrentPPO('MlpLstmPolicy', envs, policy_kwargs=one, device='cpu', seed=seed, **same)
+        settings = dict(n_steps=FAST.num_steps, batch_size=rows, n_epochs=FAST.update_epochs)
+        settings |= dict(learning_rate=FAST.learning_rate, gamma=FAST.gamma, gae_lambda=FAST.gae_lambda)
+        settings |= dict(vf_coef=FAST.vf_coef / 2 / RETURN_VARIANCE, ent_coef=FAST.ent_coef, clip_range=FAST.clip_coef)
+        self.model = RecurrentPPO('MlpLstmPolicy', envs, policy_kwargs=policy, device='cpu', seed=seed, **settings)
         self.steps = n * FAST.num_steps
         self.run(1)
 
@@ -130,34 +133,35 @@ def speed(rounds: int, updates: int, rllib: str | None):
     trainers, rates = {k: make() for k, make in makers.items()}, {k: [] for k in makers}
     for _ in range(rounds):
         for name, trainer in trainers.items():
-            began = time.process_time()
+            start = time.process_time()
             steps = trainer.run(updates if name.startswith('srlviz') else max(1, updates // 4))
-            rates[name].append(steps / (time.process_time() - began))
+            rates[name].append(steps / (time.process_time() - start))
         for memory in ('LSTM', 'GRU') if rllib else ():
-            said = rllib_speed(memory, steps=25_000, python=rllib)
-            rates.setdefault(f'RLlib {memory}', []).append(said['steps_per_cpu_second'])
-    middle = {k: float(np.median(v)) for k, v in rates.items()}
-    for name, rate in middle.items():
-        peers = {p: middle[p] for p in middle if not p.startswith('srlviz')} if name.startswith('srlviz') else {}
+            result = rllib_speed(memory, steps=25_000, python=rllib)
+            rates.setdefault(f'RLlib {memory}', []).append(result['steps_per_cpu_second'])
+    medians = {k: float(np.median(v)) for k, v in rates.items()}
+    for name, rate in medians.items():
+        peers = {p: medians[p] for p in medians if not p.startswith('srlviz')} if name.startswith('srlviz') else {}
         ratios = [np.median(np.array(rates[name]) / np.array(rates[p])) for p in peers]
-        told = ', '.join(f'{r:.1f} x {p}' for r, p in zip(ratios, peers))
-        print(f'{name:26} {rate:8,.0f} steps per CPU second  {told}', flush=True)
+        text = ', '.join(f'{r:.1f} x {p}' for r, p in zip(ratios, peers))
+        print(f'{name:26} {rate:8,.0f} steps per CPU second  {text}', flush=True)
 
 
 def peers(seconds: float, rllib: str | None):
     for name, make in {'srlviz LSTM': lambda: Ours('LSTM'), 'sb3-contrib LSTM': Contrib}.items():
         if make is Contrib and not find_spec('sb3_contrib'):
             continue
-        began, trainer, steps = time.process_time(), make(), 0
-        while trainer.mean <= 0.9 and time.process_time() - began < seconds:
+        start = time.process_time()
+        trainer, steps = make(), 0
+        while trainer.mean <= 0.9 and time.process_time() - start < seconds:
             steps += trainer.run(1)
         print(
-            f'{name:18} {trainer.mean:.2f} after {time.process_time() - began:.0f} CPU s, {steps:,} steps', flush=True
+            f'{name:18} {trainer.mean:.2f} after {time.process_time() - start:.0f} CPU s, {steps:,} steps', flush=True
         )
     for memory in ('LSTM', 'GRU') if rllib else ():
-        said = rllib_speed(memory, steps=1_000_000, until=0.9, python=rllib)
-        took = f"{said['cpu_seconds']:.0f} CPU s, {said['steps']:,} steps"
-        print(f"RLlib {memory:12} {said['curve'][-1][1]:.2f} after {took}", flush=True)
+        result = rllib_speed(memory, steps=1_000_000, until=0.9, python=rllib)
+        cost = f"{result['cpu_seconds']:.0f} CPU s, {result['steps']:,} steps"
+        print(f"RLlib {memory:12} {result['curve'][-1][1]:.2f} after {cost}", flush=True)
 
 
 if __name__ == '__main__':
@@ -165,18 +169,21 @@ if __name__ == '__main__':
     parser.add_argument('what', nargs='?', default='learn', choices=('learn', 'speed', 'peers'))
     parser.add_argument('--seeds', type=int, default=3)
     parser.add_argument('--rounds', type=int, default=3)
-    parser.add_argument('--updates', type=int, default=8, help='of ours in a round; a peer takes a quarter of them')
-    parser.add_argument('--seconds', type=float, default=600, help='that a peer may take to .9')
-    parser.add_argument('--rllib', help='a Python that has RLlib')
+    parser.add_argument('--updates', type=int, default=8, help='of ours per round; a peer runs a quarter of them')
+    parser.add_argument('--seconds', type=float, default=600, help='limit of a peer to reach .9')
+    parser.add_argument('--rllib', help='a Python interpreter with RLlib')
     parser.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
-    a = parser.parse_args()
+    args = parser.parse_args()
     warnings.simplefilter('ignore')
     torch.set_num_threads(1)
-    if a.smoke:
-        learn(1, [(task, memory, 0, wanted, bar) for task, memory, _, wanted, bar in RACES])
+    if args.smoke:
+        learn(1, [(task, memory, 0, is_above, target) for task, memory, _, is_above, target in RACES])
         speed(1, 1, None)
         peers(0, None)
         raise SystemExit
-    if a.what == 'learn':
-        raise SystemExit(not learn(a.seeds))
-    speed(a.rounds, a.updates, a.rllib) if a.what == 'speed' else peers(a.seconds, a.rllib)
+    if args.what == 'learn':
+        raise SystemExit(not learn(args.seeds))
+    if args.what == 'speed':
+        speed(args.rounds, args.updates, args.rllib)
+    else:
+        peers(args.seconds, args.rllib)

@@ -1,4 +1,4 @@
-"""The linear probe: CPU time of an epoch, compared with the authors' code, which encodes again for every variable.
+"""CPU time of an epoch of the linear probe, compared with the authors' code, which encodes again for every variable.
 
 The reference runs the encoder on each batch once per variable, with one nn.Linear and one Adam per variable. Ours
 encodes the frames once and trains all variables together. One thread, CPU time, interleaved; medians of ratios.
@@ -25,7 +25,7 @@ def main(game: str, batches: int, rounds: int):
     start = time.process_time()
     with threads(1):
         x = torch.from_numpy(np.concatenate(encoder.encode(recording, progress=False)))
-    once = (time.process_time() - start) / len(x)
+    encoding = (time.process_time() - start) / len(x)
     layers = [torch.nn.Linear(256, 256) for _ in names]
     adams = [torch.optim.Adam(layer.parameters(), lr=3e-4, eps=1e-5) for layer in layers]
     block = _Block(
@@ -47,18 +47,18 @@ def main(game: str, batches: int, rounds: int):
                     adam.zero_grad()
                     loss.backward()
                     adam.step()
-            middle = time.process_time()
+            reference_end = time.process_time()
             for b in chosen:
                 block.step(x[b], y[b])
-            reference, ours = middle - start, time.process_time() - middle
+            reference, ours = reference_end - start, time.process_time() - reference_end
             ratios.append(reference / ours)
-            whole.append(reference / (ours + once * 64 * batches / 100))
-    gap = max((layer.weight - block.weight[v]).abs().max().item() for v, layer in enumerate(layers))
+            whole.append(reference / (ours + encoding * 64 * batches / 100))
+    difference = max((layer.weight - block.weight[v]).abs().max().item() for v, layer in enumerate(layers))
     print(
         f"{game}: {len(names)} variables, {64 * batches} frames a round: reference {reference:.2f} s, ours "
         f"{ours:.4f} s CPU; {np.median(ratios):.0f}x less an epoch "
         f"({np.median(whole):.0f}x with the one encoding spread over 100 epochs), median of {rounds}; weights "
-        f"differ by {gap:.1e} at most"
+        f"differ by {difference:.1e} at most"
     )
 
 

@@ -1,10 +1,10 @@
-"""Does probing predict control? Probes of representations of a task, beside the return of PPO on their frozen codes.
+"""Compare probes of representations of a task with the return of PPO on their frozen codes.
 
     python benchmarks/probing_control.py [--task RepeatPrevious-easy] [--budget 20000] [--runs 2] [--out FILE.csv]
 
-Representations are fitted as in the matrix, on its setting of the task. PPO reads the codes of the episode so far and
-has no memory of its own. The last line is the rank correlation of each question with the return, with an interval over
-representations.
+Does probing predict control? Representations are fitted as in the matrix, on its setting of the task. PPO reads the
+codes of the episode so far and has no memory. The last line is the rank correlation of each question with the return,
+with an interval over representations.
 """
 
 import argparse, time
@@ -42,18 +42,18 @@ def main():
         codes = moment_codes(encoder, setting, recording)
         answers, _ = ask_all(codes, setting.moments(recording), code_questions(QUESTIONS))
         row = dict(representation=name) | {q: a.value(headline_metric(q)) for q, a in answers.items()}
-        began = time.process_time()
+        start = time.process_time()
         question = FrozenReturn(args.task, args.budget, args.runs, history)
         answer = question.ask(encoder, progress=False)
         low, high = answer.interval('frozen_return')[['low', 'high']].iloc[0]
-        row |= dict(frozen_return=answer.value('frozen_return'), low=low, high=high, cpu=time.process_time() - began)
+        row |= dict(frozen_return=answer.value('frozen_return'), low=low, high=high, cpu=time.process_time() - start)
         rows.append(row)
         print('  '.join(f'{k} {v:.3f}' if isinstance(v, float) else f'{v:20}' for k, v in row.items()), flush=True)
     table = pd.DataFrame(rows).set_index('representation')
     if args.out:
         table.to_csv(args.out)
-    turned = table[[*QUESTIONS, 'frozen_return']].assign(description_length=-table['description_length'])
-    pairs = order_agreement(turned)
+    oriented = table[[*QUESTIONS, 'frozen_return']].assign(description_length=-table['description_length'])
+    pairs = order_agreement(oriented)
     print(pairs[pairs['b'] == 'frozen_return'].drop(columns='tables').round(2).to_string(index=False))
 
 

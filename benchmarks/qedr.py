@@ -1,4 +1,4 @@
-"""QEDR: seconds compared with scikit-learn's loop over factors (and depths), in the same run, alternating; medians.
+"""Wall time of QEDR, compared with scikit-learn in a loop over factors (and depths), alternating in one run; medians.
 
 Codes resemble those of recurrent encoders: tanh of factors and of nuisance variables, correlated. The loop is that of
 the papers' notebook: z-scores, one Lasso per factor; one RandomForestRegressor per factor and depth, with the depth of
@@ -20,8 +20,8 @@ DEPTHS = range(2, 13)
 SHARES = dict(probe=0.7, valid=0.1, test=0.2)
 
 
-def world(n: int, n_codes: int, n_factors: int, seed: int = 0):
-    "Codes and factors by split: half of the factors are numbers, half are rare events; a code depends on a few"
+def make_data(n: int, n_codes: int, n_factors: int, seed: int = 0):
+    "Codes and factors by split: half of the factors are numbers, half are rare events; a code depends on a few factors"
     rng = np.random.default_rng(seed)
     events = (rng.random((n, n_factors // 2)) < 0.1) * rng.random((n, n_factors // 2))
     z = np.concatenate([events, rng.normal(size=(n, n_factors - n_factors // 2))], 1)
@@ -34,13 +34,14 @@ def world(n: int, n_codes: int, n_factors: int, seed: int = 0):
     return dict(zip(SHARES, np.split(codes, ends))), dict(zip(SHARES, tables))
 
 
-def in_z(codes, factors):
+def standardize(codes, factors):
+    "z-scores of codes and factors, with means and deviations of 'probe'"
     x, y = ({s: np.ascontiguousarray(a, np.float64) for s, a in m.items()} for m in (codes, factors))
     return ({s: (a - m['probe'].mean(0)) / m['probe'].std(0) for s, a in m.items()} for m in (x, y))
 
 
 def scores(R, errors) -> tuple[np.ndarray, np.ndarray]:
-    "D, C and I, from the importance and the normalised errors of the test rows; and the importance"
+    "D, C and I from the importance and the normalised errors of the test rows, and the importance"
     order = lambda P: 1 + (P * np.log(np.where(P > 0, P, 1))).sum(1) / np.log(P.shape[1])
     used = R.sum(1) > 0
     D = order(R[used] / R[used].sum(1, keepdims=True)) @ (R[used].sum(1) / R.sum())
@@ -48,14 +49,14 @@ def scores(R, errors) -> tuple[np.ndarray, np.ndarray]:
 
 
 def lasso_loop(codes, factors):
-    x, y = in_z(codes, factors)
+    x, y = standardize(codes, factors)
     models = [Lasso(alpha=0.02).fit(x['probe'], column) for column in y['probe'].T]
     errors = [((m.predict(x['test']) - t) ** 2).mean() ** 0.5 / t.std() for m, t in zip(models, y['test'].T)]
     return scores(np.abs([m.coef_ for m in models]).T, errors)
 
 
 def forest_loop(codes, factors):
-    x, y = in_z(codes, factors)
+    x, y = standardize(codes, factors)
     importance, errors = [], []
     for j in range(y['probe'].shape[1]):
         grow = lambda depth: RandomForestRegressor(10, max_depth=depth, random_state=0, n_jobs=-1)
@@ -72,21 +73,22 @@ def ours(codes, factors, regressor):
     return np.array(overall), result.importance.to_numpy()
 
 
-def against(name: str, loop, question, rounds: int, limit: float):
-    "Run alternately, and compare seconds and scores"
-    seconds, said = {'ours': [], 'loop': []}, {}
+def compare(name: str, loop, question, rounds: int, limit: float):
+    "Run both alternately; print seconds and scores"
+    seconds, results = {'ours': [], 'loop': []}, {}
     for _ in range(rounds):
-        for who, ask in ('ours', lambda: ours(*question, name)), ('loop', lambda: loop(*question)):
+        for form, run in ('ours', lambda: ours(*question, name)), ('loop', lambda: loop(*question)):
             start = time.perf_counter()
-            said[who] = ask()
-            seconds[who].append(time.perf_counter() - start)
-    a, b = (np.median(seconds[who]) for who in ('ours', 'loop'))
+            results[form] = run()
+            seconds[form].append(time.perf_counter() - start)
+    a, b = (np.median(seconds[form]) for form in ('ours', 'loop'))
     ratio = np.median(np.divide(seconds['loop'], seconds['ours']))
-    (mine, R), (theirs, R_loop) = said['ours'], said['loop']
+    (our_scores, R), (loop_scores, R_loop) = results['ours'], results['loop']
     same = np.isclose(R, R_loop, atol=1e-9).all(0)
     print(
         f"{name}: ours {a:.2f} s (limit {limit:g} s), scikit-learn's loop {b:.2f} s; {ratio:.1f}x, median of {rounds}; "
-        f"D, C, I {mine.round(4)} and {theirs.round(4)}, at most {np.abs(mine - theirs).max():.1e} apart; importance "
+        f"D, C, I {our_scores.round(4)} and {loop_scores.round(4)}, "
+        f"difference at most {np.abs(our_scores - loop_scores).max():.1e}; importance "
         f"the same for {same.sum()} of {len(same)} factors"
     )
 
@@ -100,10 +102,10 @@ if __name__ == '__main__':
     flights, wide = (2000, 64, 12), (50_000, 256, 30)
     if args.smoke:
         args.rounds, flights, wide = 1, (200, 8, 4), (400, 16, 4)
-    flights = world(*flights)
+    flights = make_data(*flights)
     if 'lasso' in args.only:
-        against('lasso', lasso_loop, flights, args.rounds, 2)
+        compare('lasso', lasso_loop, flights, args.rounds, 2)
     if 'forest' in args.only:
-        against('forest', forest_loop, flights, max(args.rounds // 2, 1), 20)
+        compare('forest', forest_loop, flights, max(args.rounds // 2, 1), 20)
     if 'wide' in args.only:
-        against('lasso', lasso_loop, world(*wide), max(args.rounds // 2, 1), 30)
+        compare('lasso', lasso_loop, make_data(*wide), max(args.rounds // 2, 1), 30)

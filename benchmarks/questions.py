@@ -1,4 +1,4 @@
-"""Questions to codes: CPU time, compared with a loop over scikit-learn's estimators, one factor at a time.
+"""CPU time of questions to codes, compared with a loop over scikit-learn's estimators, one factor at a time.
 
 Codes of normal numbers mix the factors and noise; half of the factors are floats, half integers of eight classes. The
 splits 'valid' and 'test' have a fifth of the rows of 'probe'. One thread, CPU time, interleaved, medians over rounds.
@@ -8,13 +8,14 @@ among the same nine strengths on 'valid': Ridge and RidgeClassifier per factor a
 Differences: ours classifies by discriminant analysis, and trains one network with shared layers for all factors.
 
 The loop of the description length is that of the reference (https://github.com/lena-voita/description-length-probing,
-control_tasks at commit 2696af0), with its linear probe, written anew for the same arrays, order of rows and portions.
+control_tasks at commit 2696af0), with its linear probe, rewritten for the same arrays, order of rows and portions.
 Differences: the reference adds nats of the predicted rows to bits of the first portion, here all are bits; its probe
-has no prior, and is trained by Adam in batches. That of the rank is a singular value decomposition. That of rewards and
-actions is LogisticRegression and Ridge for each target and strength; the planted factors take their place.
+has no prior, and is trained by Adam in batches. The loop of the rank is a singular value decomposition. The loop of
+rewards and actions is LogisticRegression and Ridge for each target and strength, on the planted factors instead of
+rewards and actions.
 
-Selectivity is not that of control_tasks (Hewitt & Liang 2019, https://github.com/john-hewitt/control-tasks): the same
-linear head is fitted to the factor of another episode at the same step, not to a random label of each word.
+Selectivity differs from that of control_tasks (Hewitt & Liang 2019, https://github.com/john-hewitt/control-tasks): the
+same linear head is fitted to the factor of another episode at the same step, not to a random label of each word.
 
 A new question needs a function of (codes, factors) that does the same with scikit-learn, and a line in QUESTIONS. It
 returns the metrics that can be compared.
@@ -65,8 +66,8 @@ def planted(n_codes: int, n_factors: int, n_rows: int) -> tuple[dict, dict]:
 
 def skill_of(truth: pd.Series, predicted: np.ndarray) -> float:
     "Skill of one factor"
-    once = Draws.whole(np.zeros(len(truth), int))
-    return float(skills(truth.to_frame('factor'), pd.DataFrame(dict(factor=predicted)), once)['factor'].iloc[0])
+    draws = Draws.whole(np.zeros(len(truth), int))
+    return float(skills(truth.to_frame('factor'), pd.DataFrame(dict(factor=predicted)), draws)['factor'].iloc[0])
 
 
 def ridge_loop(codes: dict, factors: dict, tested: str = 'test') -> pd.Series:
@@ -214,23 +215,23 @@ def measure(name: str, codes: dict, factors: dict, few: int, rounds: int) -> Non
     "Print the CPU seconds of a question and of its loop, and the largest difference of a metric"
     question, loop = QUESTIONS[name]
     n_factors = factors['probe'].shape[1]
-    some = {s: table.iloc[:, :few] for s, table in factors.items()}
+    few_factors = {s: table.iloc[:, :few] for s, table in factors.items()}
     times = []
     for _ in range(rounds):
         start = time.process_time()
         answer = question.answer(codes, factors, progress=False)
-        middle = time.process_time()
-        reference = loop(codes, some)
-        times.append((middle - start, (time.process_time() - middle) * n_factors / few))
-    ours, theirs = np.median(times, axis=0)
+        end = time.process_time()
+        reference = loop(codes, few_factors)
+        times.append((end - start, (time.process_time() - end) * n_factors / few))
+    ours, loop_seconds = np.median(times, axis=0)
     ratio = np.median([b / a for a, b in times])
     agreement = []
     for metric, values in reference.items():
         difference = (answer.values(metric)[values.index] - values).round(3)
         agreement.append(f'{metric} {difference.min():+.3f} to {difference.max():+.3f}')
     print(
-        f"{name}: ours {ours:.2f} s, scikit-learn {theirs:.0f} s ({few} of {n_factors} factors timed), {ratio:.0f}x; "
-        f"ours - theirs: {', '.join(agreement)}",
+        f"{name}: ours {ours:.2f} s, scikit-learn {loop_seconds:.0f} s ({few} of {n_factors} factors timed), "
+        f"{ratio:.0f}x; ours - scikit-learn: {', '.join(agreement)}",
         flush=True,
     )
 

@@ -1,10 +1,10 @@
-"""Speed and learning of RLlib's PPO with our memories on our environments: JSON, one line per run.
+"""Speed and learning of RLlib's PPO with our memories on our environments; prints one line of JSON per run.
 
 python benchmarks/rllib.py [--memory GRU LSTM] [--task RepeatPrevious-easy] [--seeds 0] [--steps N] [--until R]
                            [--num-envs 64] [--python PYTHON] [--smoke]
 
 PYTHON is an interpreter that can import ray (`make rllib` makes .venv-recipes); without one the benchmark prints a
-message and ends.
+message and exits.
 One thread. CPU seconds are those of the process that samples and learns, without the start of Ray and its servers.
 `until`: stop when the mean return of recent episodes is higher (RLlib's mean over 100 episodes).
 """
@@ -14,12 +14,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PLACE = ROOT / '.venv-recipes' / ('Scripts/python.exe' if os.name == 'nt' else 'bin/python')
+PYTHON = ROOT / '.venv-recipes' / ('Scripts/python.exe' if os.name == 'nt' else 'bin/python')
 FAST = dict(num_epochs=4, lr=2e-3, gamma=0.99, lambda_=0.95, clip_param=0.2, grad_clip=0.5, vf_loss_coeff=0.5)
 
 
 def ppo_config(task: str, memory: str, width: int = 64, num_envs: int = 64, seed: int = 0, max_seq_len: int = 52):
-    "PPO of RLlib on a task of ours, with our batching, and settings with which it learns in minutes"
+    "PPO of RLlib on one of our tasks, with our batching, and settings with which it learns in minutes"
     import gymnasium as gym
     from ray.rllib.algorithms.ppo import PPOConfig
 
@@ -37,25 +37,27 @@ def ppo_config(task: str, memory: str, width: int = 64, num_envs: int = 64, seed
 def measure(config, steps: int, until: float | None = None) -> dict:
     "Train; the first iteration is not timed unless it is the only one"
     algo = config.build_algo()
-    start = said = algo.train()['env_runners']
-    t, cpu, begun = time.perf_counter(), time.process_time(), start['num_env_steps_sampled_lifetime']
+    result = algo.train()['env_runners']
+    first_steps = result['num_env_steps_sampled_lifetime']
+    start_wall, start_cpu = time.perf_counter(), time.process_time()
     curve = []
-    while said['num_env_steps_sampled_lifetime'] < steps:
-        said = algo.train()['env_runners']
-        now = int(said['num_env_steps_sampled_lifetime'])
-        curve.append((now, round(float(said.get('episode_return_mean', 'nan')), 4)))
+    while result['num_env_steps_sampled_lifetime'] < steps:
+        result = algo.train()['env_runners']
+        step = int(result['num_env_steps_sampled_lifetime'])
+        curve.append((step, round(float(result.get('episode_return_mean', 'nan')), 4)))
         if until is not None and curve[-1][1] > until:
             break
-    wall, spent, n = time.perf_counter() - t, time.process_time() - cpu, said['num_env_steps_sampled_lifetime'] - begun
+    wall, cpu = time.perf_counter() - start_wall, time.process_time() - start_cpu
+    n = result['num_env_steps_sampled_lifetime'] - first_steps
     algo.stop()
-    per = dict(steps_per_cpu_second=round(n / spent, 1), steps_per_second=round(n / wall, 1)) if n else {}
-    return dict(steps=int(n), cpu_seconds=round(spent, 2), wall_seconds=round(wall, 2), **per, curve=curve)
+    rates = dict(steps_per_cpu_second=round(n / cpu, 1), steps_per_second=round(n / wall, 1)) if n else {}
+    return dict(steps=int(n), cpu_seconds=round(cpu, 2), wall_seconds=round(wall, 2), **rates, curve=curve)
 
 
 def rllib_speed(
-    memory='LSTM', task='RepeatPrevious-easy', *, steps=60_000, until=None, seed=0, num_envs=64, python=PLACE
+    memory='LSTM', task='RepeatPrevious-easy', *, steps=60_000, until=None, seed=0, num_envs=64, python=PYTHON
 ):
-    """Run PPO of RLlib in an interpreter that has it.
+    """Run PPO of RLlib in an interpreter that can import it.
 
     Returns a dict: memory, task, seed, steps, cpu_seconds, wall_seconds, steps_per_cpu_second, steps_per_second, curve
     of (steps, mean return); None if the interpreter or RLlib is missing.
@@ -63,42 +65,42 @@ def rllib_speed(
     if not Path(python).exists():
         return None
     env = os.environ | dict(OMP_NUM_THREADS='1', PYTHONPATH=str(ROOT))
-    asked = ['--memory', memory, '--task', task, '--seeds', str(seed), '--steps', str(steps)]
-    asked += ['--num-envs', str(num_envs), *(['--until', str(until)] if until is not None else []), '--here']
-    told = subprocess.run([python, __file__, *asked], env=env, capture_output=True, text=True, timeout=3600)
-    lines = [line for line in told.stdout.splitlines() if line.startswith('{')]
-    if told.returncode or not lines:
-        raise RuntimeError(f"RLlib did not learn: {told.stderr[-2000:]}")
+    options = ['--memory', memory, '--task', task, '--seeds', str(seed), '--steps', str(steps)]
+    options += ['--num-envs', str(num_envs), '--here']
+    if until is not None:
+        options += ['--until', str(until)]
+    process = subprocess.run([python, __file__, *options], env=env, capture_output=True, text=True, timeout=3600)
+    lines = [line for line in process.stdout.splitlines() if line.startswith('{')]
+    if process.returncode or not lines:
+        raise RuntimeError(f"RLlib did not learn: {process.stderr[-2000:]}")
     return json.loads(lines[-1])
 
 
 def arguments():
-    p = argparse.ArgumentParser()
-    p.add_argument('--memory', nargs='+', default=['GRU', 'LSTM'])
-    p.add_argument('--task', default='RepeatPrevious-easy')
-    p.add_argument('--seeds', nargs='+', type=int, default=[0])
-    p.add_argument('--steps', type=int, default=60_000)
-    p.add_argument('--until', type=float)
-    p.add_argument('--num-envs', type=int, default=64)
-    p.add_argument('--python', default=sys.executable if find_spec('ray') else PLACE)
-    p.add_argument('--here', action='store_true', help='in this interpreter')
-    p.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
-    a = p.parse_args()
-    if a.smoke:
-        a.memory, a.steps, a.num_envs = ['GRU'], 1, 2
-    return a
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--memory', nargs='+', default=['GRU', 'LSTM'])
+    parser.add_argument('--task', default='RepeatPrevious-easy')
+    parser.add_argument('--seeds', nargs='+', type=int, default=[0])
+    parser.add_argument('--steps', type=int, default=60_000)
+    parser.add_argument('--until', type=float)
+    parser.add_argument('--num-envs', type=int, default=64)
+    parser.add_argument('--python', default=sys.executable if find_spec('ray') else PYTHON)
+    parser.add_argument('--here', action='store_true', help='run in this interpreter')
+    parser.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
+    args = parser.parse_args()
+    if args.smoke:
+        args.memory, args.steps, args.num_envs = ['GRU'], 1, 2
+    return args
 
 
-def main(a):
-    for seed in a.seeds:
-        for memory in a.memory:
-            about = dict(steps=a.steps, until=a.until, seed=seed, num_envs=a.num_envs)
-            if not a.here:
-                said = rllib_speed(memory, a.task, python=a.python, **about)
-                print(
-                    json.dumps(said) if said else 'RLlib is not there: `make rllib` puts it into .venv-recipes',
-                    flush=True,
-                )
+def main(args):
+    for seed in args.seeds:
+        for memory in args.memory:
+            settings = dict(steps=args.steps, until=args.until, seed=seed, num_envs=args.num_envs)
+            if not args.here:
+                result = rllib_speed(memory, args.task, python=args.python, **settings)
+                missing = 'RLlib is not installed: `make rllib` installs it into .venv-recipes'
+                print(json.dumps(result) if result else missing, flush=True)
                 continue
             import torch
 
@@ -107,9 +109,9 @@ def main(a):
             logging.disable(logging.WARNING)
             torch.set_num_threads(1)
             start_ray(num_cpus=1)
-            config = ppo_config(a.task, memory, num_envs=a.num_envs, seed=seed)
-            said = dict(memory=memory, task=a.task, seed=seed, num_envs=a.num_envs)
-            print(json.dumps(said | measure(config, a.steps, a.until)), flush=True)
+            config = ppo_config(args.task, memory, num_envs=args.num_envs, seed=seed)
+            run = dict(memory=memory, task=args.task, seed=seed, num_envs=args.num_envs)
+            print(json.dumps(run | measure(config, args.steps, args.until)), flush=True)
 
 
 if __name__ == '__main__':

@@ -1,4 +1,4 @@
-"""ST-DIM on CPU: images per second of ours and of the plain float32 form, and their losses step by step.
+"""Images per second of ST-DIM on CPU, ours and the plain float32 form, and their losses step by step.
 
 The plain form is that of the authors' code: float32, two passes of the encoder, a loop over the 88 positions for each
 loss. Both start from the same weights and see the same batches. One thread, CPU time, interleaved; medians of ratios.
@@ -18,15 +18,15 @@ from srlviz.encoders.frames.cnn import FrameWindows
 
 
 def plain_loss(model, pairs):
+    "The loss of the authors' code: a loop over positions"
     net, heads = model.net, model.heads
-    before, now = net.features(pairs[0]), net.features(pairs[1])
-    z, own, loss = heads['global-local'](net.codes(now)), torch.arange(len(now)), 0.0
-    positions = [(y, x) for y in range(before.shape[2]) for x in range(before.shape[3])]
+    previous, current = net.features(pairs[0]), net.features(pairs[1])
+    z, targets, loss = heads['global-local'](net.codes(current)), torch.arange(len(current)), 0.0
+    positions = [(y, x) for y in range(previous.shape[2]) for x in range(previous.shape[3])]
     for y, x in positions:
-        key = before[:, :, y, x]
-        loss = (
-            loss + F.cross_entropy(z @ key.T, own) + F.cross_entropy(heads['local-local'](now[:, :, y, x]) @ key.T, own)
-        )
+        key = previous[:, :, y, x]
+        loss = loss + F.cross_entropy(z @ key.T, targets)
+        loss = loss + F.cross_entropy(heads['local-local'](current[:, :, y, x]) @ key.T, targets)
     return loss / len(positions)
 
 
@@ -43,8 +43,8 @@ def main(steps: int, compare: int):
             model.to(memory_format=torch.contiguous_format)
         return model, torch.optim.Adam(model.parameters(), lr=3e-4, eps=1e-5)
 
-    def step(made, loss, batch):
-        model, adam = made
+    def step(trainer, loss, batch):
+        model, adam = trainer
         start = time.process_time()
         value = loss(model, batch)
         adam.zero_grad(set_to_none=True)
@@ -59,17 +59,17 @@ def main(steps: int, compare: int):
         'ours, auto precision': (make('auto'), ours),
     }
     with threads(1):
-        took, losses = ({name: [] for name in forms} for _ in range(2))
+        times, losses = ({name: [] for name in forms} for _ in range(2))
         for i in range(max(steps, compare)):
             batch = pairs[batches[i]]
-            for name, (made, loss) in forms.items():
+            for name, (trainer, loss) in forms.items():
                 if i >= steps and name == 'ours, float32':
                     continue
-                seconds, value = step(made, loss, batch)
-                took[name].append(seconds)
+                seconds, value = step(trainer, loss, batch)
+                times[name].append(seconds)
                 losses[name].append(value)
-    plain = np.array(took['plain float32, loop over positions'][1:])
-    for name, t in took.items():
+    plain = np.array(times['plain float32, loop over positions'][1:])
+    for name, t in times.items():
         ratio = np.median(plain[: len(t) - 1] / np.array(t[1:]))
         print(
             f"{name:36} {1e3 * np.median(t[1:]):6.0f} ms a step  {128 / np.median(t[1:]):6.0f} images/s/core  "

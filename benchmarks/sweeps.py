@@ -1,4 +1,4 @@
-"""Sweeps: the overhead of a trial on loky and on Dask, and four workers on two cores.
+"""Overhead of a trial of a sweep on loky and on Dask, and of four workers on two cores.
 
 python benchmarks/sweeps.py [overhead] [profile] [dask] [threads] [thousand] [arithmetic] [--smoke]; all but profile by
 default
@@ -53,7 +53,7 @@ def tiny(x: int):
     return row(x, float(x * x))
 
 
-def burns(x: int, n: int = 200):
+def cpu_bound(x: int, n: int = 200):
     import torch
 
     a, w = torch.ones(256, 256), torch.full((256, 256), 1 / 256)
@@ -62,37 +62,38 @@ def burns(x: int, n: int = 200):
     return row(x, a.mean().item())
 
 
-def swept(trial, n, workers=1, address=None):
+def sweep_seconds(trial, n, workers=1, address=None):
     "Wall seconds of a sweep in a new folder"
     with tempfile.TemporaryDirectory() as folder:
-        begin = time.perf_counter()
+        start = time.perf_counter()
         sweep(trial, {'x': [*range(n)]}, folder, workers=workers, address=address, progress=False)
-        return time.perf_counter() - begin
+        return time.perf_counter() - start
 
 
-def looped(trial, n, workers):
-    begin = time.perf_counter()
+def loop_seconds(trial, n, workers):
+    "Wall seconds of joblib's loop"
+    start = time.perf_counter()
     joblib.Parallel(workers)(joblib.delayed(trial)(x) for x in range(n))
-    return time.perf_counter() - begin
+    return time.perf_counter() - start
 
 
 def overhead(sizes):
     for workers in 1, 2:
-        swept(tiny, 4, workers), looped(tiny, 4, workers)  # processes are started, modules loaded
+        sweep_seconds(tiny, 4, workers), loop_seconds(tiny, 4, workers)  # starts processes and loads modules
         pairs, cpu = [], -time.process_time()
         for _ in range(sizes.rounds):
-            pairs.append((swept(tiny, sizes.trials, workers), looped(tiny, sizes.trials, workers)))
+            pairs.append((sweep_seconds(tiny, sizes.trials, workers), loop_seconds(tiny, sizes.trials, workers)))
         cpu = 1e3 * (cpu + time.process_time()) / sizes.rounds / sizes.trials
         ours, loop = map(statistics.median, zip(*pairs))
-        beyond = statistics.median(1e3 * (a - b) / sizes.trials for a, b in pairs)
-        took = f'sweep {ours:.2f} s, joblib {loop:.2f} s: {beyond:.1f} ms a trial'
-        print(f"{sizes.trials} tiny trials, {workers} workers: {took}; CPU of this process {cpu:.1f} ms", flush=True)
+        difference = statistics.median(1e3 * (a - b) / sizes.trials for a, b in pairs)
+        text = f'sweep {ours:.2f} s, joblib {loop:.2f} s: {difference:.1f} ms a trial'
+        print(f"{sizes.trials} tiny trials, {workers} workers: {text}; CPU of this process {cpu:.1f} ms", flush=True)
 
 
 def profile(sizes):
-    swept(tiny, 4)
+    sweep_seconds(tiny, 4)
     with cProfile.Profile() as p:
-        swept(tiny, sizes.trials)
+        sweep_seconds(tiny, sizes.trials)
     pstats.Stats(p).sort_stats('cumulative').print_stats(r'srlviz|posix|io\.', 45)
 
 
@@ -100,16 +101,19 @@ def profile(sizes):
 def local_cluster(workers):
     from distributed import LocalCluster
 
-    how = dict(threads_per_worker=1, dashboard_address=None, host='127.0.0.1', silence_logs=50, memory_limit=0)
-    with LocalCluster(workers, **how) as cluster:
+    with LocalCluster(
+        workers, threads_per_worker=1, dashboard_address=None, host='127.0.0.1', silence_logs=50, memory_limit=0
+    ) as cluster:
         yield cluster.scheduler_address
 
 
 def dask(sizes):
     with local_cluster(2) as address:
-        swept(tiny, 4, address=address), swept(tiny, 4, 2)
-        for name, trial, n in ('tiny', tiny, sizes.trials), ('CPU-bound', burns, sizes.busy):
-            pairs = [(swept(trial, n, 2), swept(trial, n, address=address)) for _ in range(sizes.rounds)]
+        sweep_seconds(tiny, 4, address=address), sweep_seconds(tiny, 4, 2)
+        for name, trial, n in ('tiny', tiny, sizes.trials), ('CPU-bound', cpu_bound, sizes.busy):
+            pairs = [
+                (sweep_seconds(trial, n, 2), sweep_seconds(trial, n, address=address)) for _ in range(sizes.rounds)
+            ]
             loky, cluster = map(statistics.median, zip(*pairs))
             print(f"{n} {name} trials, two processes: loky {loky:.2f} s, Dask {cluster:.2f} s")
 
@@ -118,29 +122,29 @@ def shares(sizes):
     "Four workers against as many workers as cores"
     cores, n = os.cpu_count(), sizes.busy
     for workers in cores, 2 * cores:
-        swept(burns, 2 * workers, workers)
-    pairs = [(swept(burns, n, cores), swept(burns, n, 2 * cores)) for _ in range(sizes.rounds)]
+        sweep_seconds(cpu_bound, 2 * workers, workers)
+    pairs = [(sweep_seconds(cpu_bound, n, cores), sweep_seconds(cpu_bound, n, 2 * cores)) for _ in range(sizes.rounds)]
     few, many = map(statistics.median, zip(*pairs))
     ratio = statistics.median(b / a for a, b in pairs)
     print(f"{n} CPU-bound trials: {cores} workers {few:.2f} s, {2 * cores} workers {many:.2f} s: {ratio:.2f} times")
 
 
-def timed(f):
-    begin = time.perf_counter()
+def milliseconds(f):
+    start = time.perf_counter()
     f()
-    return 1e3 * (time.perf_counter() - begin)
+    return 1e3 * (time.perf_counter() - start)
 
 
 def thousand(sizes):
     n = 5 * sizes.trials
     with tempfile.TemporaryDirectory() as folder:
         grid = {'x': [*range(n)]}
-        took = timed(lambda: sweep(tiny, grid, folder, progress=False))
-        print(f"{n} trials in one process: {took / n:.1f} ms each; then")
+        elapsed = milliseconds(lambda: sweep(tiny, grid, folder, progress=False))
+        print(f"{n} trials in one process: {elapsed / n:.1f} ms each; then")
         runs = RunFolder(folder)
         forms = {
-            'RunFolder, first look': lambda: RunFolder(folder).refresh(),
-            'RunFolder, another look': runs.refresh,
+            'RunFolder, first refresh': lambda: RunFolder(folder).refresh(),
+            'RunFolder, second refresh': runs.refresh,
             'srlviz status': lambda: status_text(folder),
             'srlviz sweep --dry-run, all done': lambda: plan(tiny, grid, folder),
             'srlviz sweep --dry-run, one left': lambda: plan(tiny, {'x': [*range(n + 1)]}, folder),
@@ -148,18 +152,18 @@ def thousand(sizes):
         }
         runs.refresh()
         for name, f in forms.items():
-            print(f"  {name:34} {statistics.median(timed(f) for _ in range(3)):7.0f} ms")
+            print(f"  {name:34} {statistics.median(milliseconds(f) for _ in range(3)):7.0f} ms")
 
 
-def best(f, runs=5):
-    "CPU seconds of a call on one thread, the minimum of a few, since the machine is shared"
+def min_cpu_seconds(f, runs=5):
+    "CPU seconds of a call on one thread, the minimum of several, since the machine is shared"
     f()
-    took = []
+    seconds = []
     for _ in range(runs):
-        begin = time.process_time()
+        start = time.process_time()
         f()
-        took.append(time.process_time() - begin)
-    return min(took)
+        seconds.append(time.process_time() - start)
+    return min(seconds)
 
 
 def ppo_rate(n_in=128, hidden=256, epochs=30, piece=1024, minibatch=8192, envs=64):
@@ -183,7 +187,7 @@ def ppo_rate(n_in=128, hidden=256, epochs=30, piece=1024, minibatch=8192, envs=6
             for _ in range(20):
                 head(memory(one, state)[0])
 
-    return 1e6 * best(roll) / 20 / envs, 1e6 * epochs * best(train, 3) / minibatch
+    return 1e6 * min_cpu_seconds(roll) / 20 / envs, 1e6 * epochs * min_cpu_seconds(train, 3) / minibatch
 
 
 def autoencoder_seconds(width, sensors=1089, window=75, batch=32, layers=1, both=False):
@@ -191,9 +195,9 @@ def autoencoder_seconds(width, sensors=1089, window=75, batch=32, layers=1, both
     import torch
     from torch import nn
 
-    how = dict(num_layers=layers, bidirectional=both, batch_first=True)
+    options = dict(num_layers=layers, bidirectional=both, batch_first=True)
     ends = width * (2 if both else 1)
-    encoder, decoder = nn.LSTM(sensors, width, **how), nn.LSTM(width, width, **how)
+    encoder, decoder = nn.LSTM(sensors, width, **options), nn.LSTM(width, width, **options)
     embed, read = nn.Linear(2 * layers * ends, width), nn.Linear(ends, sensors)
     parts = nn.ModuleList([encoder, decoder, embed, read])
     adam, x = torch.optim.Adam(parts.parameters(), 1e-3), torch.randn(batch, window, sensors)
@@ -204,13 +208,13 @@ def autoencoder_seconds(width, sensors=1089, window=75, batch=32, layers=1, both
 
     def train():
         adam.zero_grad()
-        again = read(decoder(encode()[:, None].expand(-1, window, -1))[0])
-        (again - x).square().mean().backward()
+        reconstruction = read(decoder(encode()[:, None].expand(-1, window, -1))[0])
+        (reconstruction - x).square().mean().backward()
         adam.step()
 
     with torch.no_grad():
-        encoding = best(encode)
-    return best(train), encoding
+        encoding = min_cpu_seconds(encode)
+    return min_cpu_seconds(train), encoding
 
 
 def arithmetic(sizes, flights=8011, epochs=15, batch=32):
@@ -218,19 +222,19 @@ def arithmetic(sizes, flights=8011, epochs=15, batch=32):
 
     torch.set_num_threads(1)
     print(f"one thread of {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}")
-    for say, how in {'paper': {}, 'fast': dict(hidden=64, epochs=4)}.items():
-        roll, train = ppo_rate(**how | sizes.ppo)
+    for name, options in {'paper': {}, 'fast': dict(hidden=64, epochs=4)}.items():
+        roll, train = ppo_rate(**options | sizes.ppo)
         hours = 15e6 * (roll + train) / 3.6e9
         print(
-            f"PPO over a GRU, {say} sizes: rollout {roll:.1f} us, training {train:.0f} us a step: 15M in {hours:.1f} h"
+            f"PPO over a GRU, {name} sizes: rollout {roll:.1f} us, training {train:.0f} us a step: 15M in {hours:.1f} h"
         )
     for layers, both in (1, False), (2, True):
         for width in 16, 32, 64, 128:
             step, encoding = autoencoder_seconds(width, layers=layers, both=both, **sizes.windows)
             total = flights / batch * (epochs * step + encoding)
-            say = f"{layers} layers{', both ways' if both else ''}, {width} codes"
+            name = f"{layers} layers{', both ways' if both else ''}, {width} codes"
             print(
-                f"LSTM autoencoder, {say}: {1e3 * step:.0f} ms a batch, {1e3 * encoding:.0f} to encode: {total:.0f} s"
+                f"LSTM autoencoder, {name}: {1e3 * step:.0f} ms a batch, {1e3 * encoding:.0f} to encode: {total:.0f} s"
             )
 
 

@@ -1,4 +1,4 @@
-"""A whole game, from the emulator to the table: CPU time, its growth with the number of frames, and memory.
+"""CPU time of a whole game from the emulator to the table, its growth with the number of frames, and memory.
 
 Random frames are recorded, encoded by RandomCNN, and all variables probed, raw and standardised, and with the majority
 class. Each size runs in a separate process, recording included, and is measured with its children: CPU seconds, the
@@ -26,7 +26,8 @@ def memory() -> tuple[float, float]:
     return int(lines['RssAnon'].split()[0]) / 1e6, int(lines['VmRSS'].split()[0]) / 1e6
 
 
-def one(game: str, frames: int, epochs: int) -> dict:
+def measure(game: str, frames: int, epochs: int) -> dict:
+    "Record, encode and probe a game; return costs and scores. For a new process"
     from srlviz.studies.papers.atari import probe_games
     from srlviz.studies.papers.probing import record_game
 
@@ -47,8 +48,8 @@ def one(game: str, frames: int, epochs: int) -> dict:
     start, wall = cpu(), time.perf_counter()
     with tempfile.TemporaryDirectory() as out:
         _, probe = record_game(game, 2000, frames, out=out, n_jobs=1, progress=False)
-        recorded = cpu() - start
-        found = probe_games(
+        recording_seconds = cpu() - start
+        results = probe_games(
             [game],
             ['majority', 'random_cnn'],
             out=out,
@@ -58,11 +59,11 @@ def one(game: str, frames: int, epochs: int) -> dict:
             progress=False,
         )
     done.set()
-    scores = found.scores.query("metric == 'f1' and group == 'all'").set_index('method')['value'].round(3).to_dict()
+    scores = results.scores.query("metric == 'f1' and group == 'all'").set_index('method')['value'].round(3).to_dict()
     return dict(
         cpu=cpu() - start,
-        recorded=recorded,
-        methods={m: a['cpu_seconds'] for m, a in found.about[game]['methods'].items()},
+        recorded=recording_seconds,
+        methods={m: a['cpu_seconds'] for m, a in results.about[game]['methods'].items()},
         wall=time.perf_counter() - wall,
         anonymous=peak[0],
         resident=peak[1],
@@ -73,7 +74,7 @@ def one(game: str, frames: int, epochs: int) -> dict:
 
 def main(game: str, sizes: list[int], epochs: int):
     for frames in sizes:
-        found = json.loads(
+        costs = json.loads(
             subprocess.run(
                 [sys.executable, __file__, '--game', game, '--epochs', str(epochs), '--one', str(frames)],
                 capture_output=True,
@@ -82,11 +83,11 @@ def main(game: str, sizes: list[int], epochs: int):
             ).stdout.splitlines()[-1]
         )
         print(
-            f"{game}, {frames:,} frames, {found['variables']} variables, probes of at most {epochs} epochs: "
-            f"{found['cpu'] / 60:.2f} CPU-minutes (recording, splits, duplicates {found['recorded']:.0f} s; "
-            f"{', '.join(f'{m} {s:.0f} s' for m, s in found['methods'].items())}), "
-            f"{found['cpu'] / frames * 1e3:.2f} ms a frame, memory {found['anonymous']:.2f} GB of its own, "
-            f"{found['resident']:.2f} GB with mapped frames; {found['scores']}",
+            f"{game}, {frames:,} frames, {costs['variables']} variables, probes of at most {epochs} epochs: "
+            f"{costs['cpu'] / 60:.2f} CPU-minutes (recording, splits, duplicates {costs['recorded']:.0f} s; "
+            f"{', '.join(f'{m} {s:.0f} s' for m, s in costs['methods'].items())}), "
+            f"{costs['cpu'] / frames * 1e3:.2f} ms a frame, private memory {costs['anonymous']:.2f} GB, "
+            f"{costs['resident']:.2f} GB with mapped frames; {costs['scores']}",
             flush=True,
         )
 
@@ -102,6 +103,6 @@ if __name__ == '__main__':
     if args.smoke:
         args.game, args.frames, args.epochs = 'pong', [900], 1
     if args.one:
-        print(json.dumps(one(args.game, args.one, args.epochs)))
+        print(json.dumps(measure(args.game, args.one, args.epochs)))
     else:
         main(args.game, args.frames, args.epochs)

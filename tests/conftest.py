@@ -36,7 +36,7 @@ def server(tmp_path_factory):
 def open_lab(server, request):
     """Put a notebook on the server: `open_lab(notebook, small='x = 1')` gives a `lab.Lab`.
 
-    Its kernels end and its pages close behind the module.
+    Its kernels end and its pages close after the module.
     """
     made = []
 
@@ -52,7 +52,7 @@ def open_lab(server, request):
 
 @pytest.fixture
 def papermill(tmp_path_factory, record_property):
-    "Run a study or tutorial by papermill with small parameters, once in all processes of this test run: name -> PapermillRun"
+    "Run a study, tutorial or lesson by papermill with small parameters, once in this test run: name -> PapermillRun"
     base = Path(tmp_path_factory.getbasetemp())
     base = base.parent if 'PYTEST_XDIST_WORKER' in os.environ else base
 
@@ -66,7 +66,7 @@ def papermill(tmp_path_factory, record_property):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    "Of the tests marked `variants` all but the first case are slow"
+    "Mark all but the first case of tests marked `variants` as slow"
     seen = set()
     for item in items:
         if item.get_closest_marker('variants'):
@@ -79,7 +79,7 @@ def pytest_collection_modifyitems(items):
 def pytest_terminal_summary(terminalreporter):
     "Time and memory of the notebooks that papermill ran"
     reports = [r for kind in ('passed', 'failed') for r in terminalreporter.stats.get(kind, [])]
-    told = [value for r in reports for key, value in r.user_properties if key == 'papermill']
-    if rows := list({row['name']: row for row in told}.values()):
+    used = [value for r in reports for key, value in r.user_properties if key == 'papermill']
+    if rows := list({row['name']: row for row in used}.values()):
         terminalreporter.section('notebooks by papermill')
         terminalreporter.write_line(papermill_runs.table(rows))

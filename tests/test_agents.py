@@ -1,4 +1,4 @@
-"""What an agent does across rooms: training that is killed, policies in recordings, agents that do not fit a game."""
+"""Agents of Atari games: resumed training, policies in recordings, agents that do not fit a game."""
 
 import subprocess, sys, time
 
@@ -22,9 +22,9 @@ def equal(a, b):
 
 
 def test_training_that_is_killed_resumes(tmp_path):
-    "Up to its checkpoint it is the run that was not killed; games of ale-py cannot be saved, and restart there"
-    how = TINY | dict(out=str(tmp_path / 'killed'))
-    train = f"from srlviz.studies.papers.agents import train_agent; train_agent('boxing', **{how!r})"
+    "Up to its checkpoint it equals an uninterrupted run; games of ale-py cannot be saved, and restart there"
+    options = TINY | dict(out=str(tmp_path / 'killed'))
+    train = f"from srlviz.studies.papers.agents import train_agent; train_agent('boxing', **{options!r})"
     run = subprocess.Popen([sys.executable, '-c', train])
     while not (tmp_path / 'killed' / 'checkpoint.pt').exists():
         time.sleep(0.01)
@@ -33,8 +33,9 @@ def test_training_that_is_killed_resumes(tmp_path):
     run.wait()
     assert not (tmp_path / 'killed' / 'agent.pt').exists()
     saved = torch.load(tmp_path / 'killed' / 'checkpoint.pt', weights_only=True)['state']['history']
-    resumed, whole = train_agent('boxing', out=tmp_path / 'killed', **TINY), train_agent('boxing', **TINY)
-    rows = [agent.history_.drop(columns='seconds') for agent in (resumed, whole)]
+    resumed = train_agent('boxing', out=tmp_path / 'killed', **TINY)
+    uninterrupted = train_agent('boxing', **TINY)
+    rows = [agent.history_.drop(columns='seconds') for agent in (resumed, uninterrupted)]
     assert 1 <= len(saved) < 6 == len(rows[0]) and rows[0].head(len(saved)).equals(rows[1].head(len(saved)))
     assert load_agent(tmp_path / 'killed' / 'agent.pt').about == resumed.about
 
@@ -44,16 +45,16 @@ def test_the_same_seed_trains_the_same_weights():
     assert all(torch.equal(a, b) for a, b in zip(one, two))
 
 
-def test_an_agent_records_the_same_bits_whoever_does_the_work():
+def test_a_recording_does_not_depend_on_the_number_of_processes():
     policy = epsilon_greedy(load_agent().policy())
     one, two = (record_atari(policy.game, 400, policy, n_streams=4, n_jobs=n, progress=False) for n in (1, 2))
     assert equal(one, two) and one.meta == two.meta
 
 
-def test_a_policy_with_a_memory_is_interrupted(tmp_path):
-    "Its memory is cleared at every life, so a resumed recording does not notice"
+def test_an_interrupted_recording_with_stacked_frames_is_resumed(tmp_path):
+    "The frame stack is cleared at every life, so a resumed recording equals an uninterrupted one"
 
-    class Mind:
+    class Player:
         left = 500
 
         def __call__(self, stack, rng):
@@ -62,24 +63,24 @@ def test_a_policy_with_a_memory_is_interrupted(tmp_path):
                 raise InterruptedError
             return int(stack.astype(int).sum() + rng.integers(4)) % 4  # depends on all four frames
 
-    mind, kw = Mind(), dict(n_streams=2, n_jobs=1, progress=False)
+    player = Player()
+    options = dict(n_streams=2, n_jobs=1, progress=False)
 
     def policy():
-        return FrameStackPolicy(mind, n_actions=4, identity='mind')
+        return FrameStackPolicy(player, n_actions=4, identity='player')
 
     with pytest.raises(InterruptedError):
-        record_atari('breakout', 900, policy(), out=tmp_path / 'r', **kw)
-    assert equal(
-        record_atari('breakout', 900, policy(), out=tmp_path / 'r', **kw), record_atari('breakout', 900, policy(), **kw)
-    )
+        record_atari('breakout', 900, policy(), out=tmp_path / 'r', **options)
+    resumed = record_atari('breakout', 900, policy(), out=tmp_path / 'r', **options)
+    assert equal(resumed, record_atari('breakout', 900, policy(), **options))
 
 
 @pytest.mark.parametrize(
     'play',
-    [record_atari, lambda game, games, policy, **kw: play_games(game, policy, games, **kw)],
+    [record_atari, lambda game, games, policy, **options: play_games(game, policy, games, **options)],
     ids=['record', 'play'],
 )
-def test_agents_that_do_not_fit(play):
+def test_agents_that_do_not_fit_a_game_are_refused(play):
     agent = load_agent()
     for policy in (
         agent.policy(),

@@ -1,8 +1,7 @@
-"""The quick-start in a real JupyterLab and a real Chromium: what a reader presses, what the page shows, what the kernel
-then holds.
+"""Tests of FrameBrowser and ProbeHeatmap in a real JupyterLab and a real Chromium, in the quick-start notebook.
 
-Each test begins with the same state, and may run alone. Screenshots of each step are kept in artefacts/. Nothing but
-this machine may be asked for anything.
+They press what a user presses, then compare the page with the state of the kernel. Each test starts from the same
+state, and can run alone. Screenshots are saved in artefacts/. No request may leave this machine.
 """
 
 import urllib.error, urllib.request
@@ -48,7 +47,7 @@ heatmap.seek(*heatmap.side.predictions.shown.places()[0])"""
 
 @pytest.fixture(autouse=True)
 def start(page, lab):
-    "The same state before each test; and after it, nothing may have broken"
+    "Restore the same state before each test, and check after it that nothing failed"
     set_theme(page, 'Light')
     lab.execute(START)
     release_focus(page)
@@ -69,13 +68,13 @@ def shown(player):
 
 
 def menu(page, where, name):
-    "The menu of a label"
-    labelled = page.locator(f'{where} .widget-dropdown:visible').filter(has=page.locator(f'label:text-is("{name}")'))
-    return labelled.locator('select').first
+    "Return the menu with the label `name`"
+    dropdown = page.locator(f'{where} .widget-dropdown:visible').filter(has=page.locator(f'label:text-is("{name}")'))
+    return dropdown.locator('select').first
 
 
-def agree(player, lab, name):
-    "The step that slider, picture and kernel all show, once they do"
+def agreed_step(player, lab, name):
+    "Wait until slider, picture and kernel are at the same step, and return it"
     return wait_for(
         lambda: (
             (t := shown(player)) == int(player.locator('input[type=range]').input_value()) == lab.evaluate(f'{name}.t')
@@ -85,8 +84,8 @@ def agree(player, lab, name):
     )[0]
 
 
-def test_the_frame_is_the_recorded_one(page, lab):
-    "What the canvas shows is, pixel for pixel, what the recording holds"
+def test_canvas_shows_the_recorded_frame(page, lab):
+    "Every pixel of the canvas equals that of the recorded frame"
     player = player_in(page, BROWSER)
     lab.execute('browser.seek(1, 200)')
     wait_for(lambda: shown(player) == 200, message='a jump from Python reaches the page')
@@ -97,31 +96,32 @@ def test_the_frame_is_the_recorded_one(page, lab):
     assert drawn == lab.evaluate("recording[1].obs['frame'][200].ravel().tolist()")
 
 
-def test_play(page, lab):
+def test_play_button_moves_frames_and_space_stops(page, lab):
     player = player_in(page, BROWSER)
     player.locator('[data-do=play]').click()
     wait_for(lambda: shown(player) > 12, message='frames move')
-    wait_for(lambda: lab.evaluate('browser.player.playing'), message='the kernel knows that it plays')
+    wait_for(lambda: lab.evaluate('browser.player.playing'), message='the kernel has the playing state')
     page.screenshot(path=SHOTS / 'browser_playing.png')
     page.keyboard.press('Space')
     wait_for(lambda: player.get_attribute('data-playing') == 'false', message='space stops it')
     wait_idle(page)
-    t = agree(player, lab, 'browser')
+    t = agreed_step(player, lab, 'browser')
     assert t > 12 and lab.evaluate('browser.player.playing') is False
     assert int(player.locator('input[type=number]').input_value()) == t
 
 
-def test_slider_and_keys(page, lab):
+def test_slider_and_keys_move_the_frame(page, lab):
     player = player_in(page, BROWSER)
     box = player.locator('input[type=range]').bounding_box()
-    now, last = shown(player), lab.evaluate('int(recording.lengths[browser.episode]) - 1')
+    now = shown(player)
+    last = lab.evaluate('int(recording.lengths[browser.episode]) - 1')
     middle = box['y'] + box['height'] / 2
     page.mouse.move(box['x'] + 8 + (box['width'] - 16) * now / last, middle)
     page.mouse.down()
     page.mouse.move(box['x'] + box['width'] * 0.7, middle, steps=6)
     page.mouse.up()
     wait_idle(page)
-    t = agree(player, lab, 'browser')
+    t = agreed_step(player, lab, 'browser')
     assert 0.6 * last < t < 0.8 * last
     player.locator('.srlviz-stage').click()
     for key, by in (('ArrowRight', 1), ('ArrowLeft', -1), ('PageDown', 10), ('ArrowRight', 1)):
@@ -132,14 +132,14 @@ def test_slider_and_keys(page, lab):
         page.keyboard.press(key)
         wait_for(lambda: shown(player) == to, message=f'{key} jumps to {to}')
     wait_idle(page)
-    assert agree(player, lab, 'browser') == last
+    assert agreed_step(player, lab, 'browser') == last
     assert page.locator('.jp-Notebook').first.evaluate(
         "n => !n.classList.contains('jp-mod-editMode')"
     )  # no key reached the notebook
 
 
-def test_another_episode_while_one_plays(page, lab):
-    "The kernel's answer meets a page that is moving: both must end at the new episode's first step"
+def test_new_episode_stops_the_one_that_plays(page, lab):
+    "The kernel's answer reaches a page that is playing: both must end at the first step of the new episode"
     player = player_in(page, BROWSER)
     player.locator('[data-do=play]').click()
     wait_for(lambda: shown(player) > 5, message='it plays')
@@ -152,9 +152,10 @@ def test_another_episode_while_one_plays(page, lab):
     assert int(page.locator(f'{BROWSER} .srlviz-plot').first.get_attribute('data-cursor')) == 0
 
 
-def test_table_and_strip(page, lab):
+def test_table_selects_the_factor_and_strip_the_frame(page, lab):
     player = player_in(page, BROWSER)
-    table, strip = page.locator(f'{BROWSER} .srlviz-numbers'), page.locator(f'{BROWSER} .srlviz-plot').first
+    table = page.locator(f'{BROWSER} .srlviz-numbers')
+    strip = page.locator(f'{BROWSER} .srlviz-plot').first
     table.get_by_role('button', name='ball_x', exact=True).click()
     wait_for(lambda: lab.evaluate('browser.factor') == 'ball_x', message='a press on a row chooses the factor')
     wait_for(lambda: 'Ball x' in strip.inner_text(), message='the strip shows it')
@@ -167,7 +168,7 @@ def test_table_and_strip(page, lab):
     page.mouse.click(x, y)
     wait_for(lambda: shown(player) == t, message='a press in the strip moves the frame')
     wait_idle(page)
-    assert agree(player, lab, 'browser') == t and int(strip.get_attribute('data-cursor')) == t
+    assert agreed_step(player, lab, 'browser') == t and int(strip.get_attribute('data-cursor')) == t
     cell = table.locator('tr[data-name=ball_x] td').last.inner_text()
     assert int(cell) == lab.evaluate("int(browser.current()['ball_x'])")
     marks = player.locator('input[type=checkbox]')
@@ -189,8 +190,8 @@ def heat_map(page):
     return heat
 
 
-def cell_of(heat, factor, method):
-    "Where on the page a cell of the heat map is"
+def cell_position(heat, factor, method):
+    "Return the position on the page of a cell of the heat map"
     return heat.evaluate(
         """(g, [factor, method]) => {
             const d = g.data[0].customdata, r = g.getBoundingClientRect(), l = g._fullLayout;
@@ -205,9 +206,10 @@ def cell_of(heat, factor, method):
     )
 
 
-def test_heat_map(page, lab):
-    heat, method = heat_map(page), 'random_cnn · standardized'
-    x, y = cell_of(heat, 'ball_x', method)
+def test_press_on_a_cell_shows_its_predictions(page, lab):
+    heat = heat_map(page)
+    method = 'random_cnn · standardized'
+    x, y = cell_position(heat, 'ball_x', method)
     page.mouse.move(x, y)
     page.wait_for_selector(f'{HEATMAP} .hoverlayer .hovertext')
     page.mouse.click(x, y)
@@ -220,25 +222,26 @@ def test_heat_map(page, lab):
         lambda: 'ball_x' in trace.inner_text() and 'steps exact' in trace.inner_text(),
         message='true against predicted is drawn',
     )
-    answers = 'heatmap.side.predictions.shown'
-    wrong = lab.evaluate(f'int(({answers}.truth != {answers}.predicted).sum())')
+    predictions = 'heatmap.side.predictions.shown'
+    n_wrong = lab.evaluate(f'int(({predictions}.truth != {predictions}.predicted).sum())')
     wait_for(
-        lambda: f'{wrong:,} of' in page.locator(f'{HEATMAP} .srlviz-status').first.inner_text(),
-        message='the sentence tells how many are wrong',
+        lambda: f'{n_wrong:,} of' in page.locator(f'{HEATMAP} .srlviz-status').first.inner_text(),
+        message='the status line counts the wrong predictions',
     )
     page.mouse.move(5, 5)
     page.screenshot(path=SHOTS / 'heatmap_cell.png')
 
 
-def beside(left, thumbs):
-    "Whether frames stand right of something, wholly in the page, in lines of equally many"
-    edge, boxes = left.bounding_box(), [thumb.bounding_box() for thumb in thumbs.all()]
+def stand_right_of(left, thumbs):
+    "Return whether thumbnails stand right of `left`, entirely within the page, with equally many in each full line"
+    edge = left.bounding_box()
+    boxes = [thumb.bounding_box() for thumb in thumbs.all()]
     lines = [[b['y'] for b in boxes].count(y) for y in sorted({b['y'] for b in boxes})]
     within = all(edge['x'] + edge['width'] <= b['x'] and b['x'] + b['width'] <= 1400 for b in boxes)
     return within and len(set(lines[:-1])) <= 1 and lines[-1] <= lines[0]
 
 
-def test_worst_frames(page, lab):
+def test_worst_frames_open_in_the_player(page, lab):
     lab.execute("heatmap.choose('ball_x', 'random_cnn · standardized')")
     wait_idle(page)
     worst = lab.evaluate("heatmap.side.predictions.shown.worst[['episode', 't']].astype(int).values.tolist()")
@@ -252,7 +255,9 @@ def test_worst_frames(page, lab):
     )
     wait_idle(page)
     assert thumbs.first.get_attribute('aria-pressed') == 'true'
-    wait_for(lambda: beside(player.locator('.srlviz-stage'), thumbs), message='they stand in lines beside the film')
+    wait_for(
+        lambda: stand_right_of(player.locator('.srlviz-stage'), thumbs), message='they stand in lines beside the film'
+    )
     for k, press in (
         (min(1, len(worst) - 1), lambda b: b.click()),
         (min(2, len(worst) - 1), lambda b: (b.focus(), page.keyboard.press('Enter'))),
@@ -271,7 +276,7 @@ def test_worst_frames(page, lab):
     page.screenshot(path=SHOTS / 'worst_frame.png')
 
 
-def test_menus_choose_the_same_cells(page, lab):
+def test_menus_select_factor_method_and_metric(page, lab):
     menu(page, HEATMAP, 'Factor').select_option('ball_y')
     wait_for(lambda: lab.evaluate('heatmap.factor') == 'ball_y')
     wait_idle(page)
@@ -282,20 +287,20 @@ def test_menus_choose_the_same_cells(page, lab):
     )
     wait_idle(page)
     menu(page, HEATMAP, 'Metric').select_option('Accuracy')
-    heat_map(page).scroll_into_view_if_needed()  # a cell out of view has no text that is laid out
+    heat_map(page).scroll_into_view_if_needed()  # a cell out of view has no rendered text
     wait_for(
         lambda: 'Accuracy' in page.locator(f'{HEATMAP} .js-plotly-plot').first.text_content(),
         message='the heat map shows the other metric',
     )
 
 
-def test_short_presses(page, lab):
-    "A press just after a move, while plotly does not look where the pointer is: none is lost"
+def test_short_presses_are_not_lost(page, lab):
+    "A press just after a move selects the cell, although plotly does not track the pointer at that moment"
     heat = heat_map(page)
     for k, ms in enumerate((0, 50, 56, 62, 68, 74)):
         wait_idle(page)
         factor = ('ball_x', 'player_y')[k % 2]
-        x, y = cell_of(heat, factor, 'random_cnn')
+        x, y = cell_position(heat, factor, 'random_cnn')
         page.mouse.move(x + 3, y)
         page.mouse.move(x, y)
         page.mouse.down()
@@ -308,14 +313,18 @@ def test_short_presses(page, lab):
     page.mouse.move(5, 5)
 
 
-def test_dark_theme(page, lab):
-    "The inks follow the theme at once, without the kernel"
+def test_figures_follow_the_dark_theme(page, lab):
+    "The colours change with the theme at once, without the kernel"
     heat = heat_map(page)
-    colour = lambda: heat.evaluate("g => g._fullLayout.font.color")
+
+    def colour():
+        return heat.evaluate("g => g._fullLayout.font.color")
+
     light = colour()
     set_theme(page, 'Dark')
     wait_for(
-        lambda: colour() != light and colour() == '#e6e8eb', message='the figure is drawn in the inks of the dark theme'
+        lambda: colour() != light and colour() == '#e6e8eb',
+        message='the figure is drawn in the colours of the dark theme',
     )
     heat.scroll_into_view_if_needed()
     page.wait_for_timeout(500)
@@ -323,8 +332,8 @@ def test_dark_theme(page, lab):
     assert wait_for(lambda: lab.evaluate('heatmap.heat.dark'))
 
 
-def test_reload_shows_the_present_state(page, lab):
-    "A second page on the same kernel sees what the first left"
+def test_reload_shows_the_current_state(page, lab):
+    "A second page on the same kernel shows the state that the first one set"
     lab.execute("browser.seek(1, 123); heatmap.metric = 'accuracy'")
     wait_idle(page)
     page.evaluate("() => { window.jupyterapp.commands.execute('docmanager:save'); return null }")
@@ -333,20 +342,20 @@ def test_reload_shows_the_present_state(page, lab):
     page.wait_for_selector(f'{BROWSER} .srlviz-player', timeout=120_000)
     page.wait_for_function(DRAWN)
     player = player_in(page, BROWSER)
-    wait_for(lambda: shown(player) == 123, message='the frame is the one that was left')
+    wait_for(lambda: shown(player) == 123, message='the frame is that of the first page')
     heat = page.locator(f'{HEATMAP} .js-plotly-plot').first
     heat.scroll_into_view_if_needed()
-    wait_for(lambda: 'Accuracy' in heat.inner_text(), message='the heat map is the one that was left')
+    wait_for(lambda: 'Accuracy' in heat.inner_text(), message='the heat map is that of the first page')
 
 
-def test_the_server_asks_for_its_token(page, lab):
-    "Who has not the token gets nothing; it stands neither in the log nor in the address that the page shows"
+def test_server_requires_its_token(page, lab):
+    "Requests without the token are refused; it is neither in the log nor in the address of the page"
     for path in '/api/kernels', '/api/contents', f'/lab/tree/{lab.name}/notebook.ipynb':
         try:
-            answer = urllib.request.urlopen(lab.url + path, timeout=20)
+            response = urllib.request.urlopen(lab.url + path, timeout=20)
         except urllib.error.HTTPError as e:
             assert e.code == 403, (path, e.code)
         else:
-            assert answer.url.startswith(f'{lab.url}/login?'), path
-    shown = [page.url, lab.server.log()]
-    assert not any(lab.server.token in text for text in shown), 'the token is shown'
+            assert response.url.startswith(f'{lab.url}/login?'), path
+    visible = [page.url, lab.server.log()]
+    assert not any(lab.server.token in text for text in visible), 'the token is visible'

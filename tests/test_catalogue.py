@@ -1,4 +1,4 @@
-"""Whatever the catalogue holds keeps its contract: a new encoder is tested as soon as it has a notebook."""
+"""Contract of every class in the catalogue: a new encoder is tested as soon as it has a notebook."""
 
 import re
 from copy import deepcopy
@@ -13,17 +13,21 @@ from srlviz.memories.memory import leaves
 from srlviz.studies.methods import find_method, make_encoder, method_name
 
 ROOT = Path(__file__).parents[1]
-SMALL = dict(
-    epochs=1, batch_size=8, sequence_length=3, progress=False
-)  # what keeps a trained encoder within seconds, where it takes it
+# parameters with which encoders train within seconds; each takes those that it has
+SMALL = dict(epochs=1, batch_size=8, sequence_length=3, progress=False)
 
 
 @pytest.mark.parametrize('method', sorted(map(method_name, catalog('encoders').values())))
-def test_encoder(method):
-    stretches = '.sequences.' in find_method(method).cls.__module__  # a horizon of 30 rows and small pictures
-    of_film = method in ('frame_autoencoder', 'frame_pca')  # small pictures
-    small = dict(lengths=(60, 55, 52, 58), size=TINY) if stretches else dict(size=TINY) if of_film else {}
-    check_encoder(make_encoder(method, quick=stretches or of_film, **SMALL), tiny_recording(**small))
+def test_encoders_satisfy_their_contract(method):
+    is_sequence_encoder = '.sequences.' in find_method(method).cls.__module__
+    is_frame_encoder = method in ('frame_autoencoder', 'frame_pca')
+    if is_sequence_encoder:
+        recording = tiny_recording(lengths=(60, 55, 52, 58), size=TINY)  # horizon of 30 rows, small pictures
+    elif is_frame_encoder:
+        recording = tiny_recording(size=TINY)
+    else:
+        recording = tiny_recording()
+    check_encoder(make_encoder(method, quick=is_sequence_encoder or is_frame_encoder, **SMALL), recording)
 
 
 def test_methods_are_named_as_in_the_papers():
@@ -41,40 +45,38 @@ def memory(request):
     return MEMORIES[request.param](5, 8)
 
 
-def test_memory(memory):
+def test_memories_satisfy_their_contract(memory):
     check_memory(memory)
     check_memory(memory, steps=70, batch=2)  # longer than two chunks
 
 
-def test_memory_at_length(memory):
-    "One step, and 4096, with resets: finite, and the state too."
+def test_memories_are_finite_over_4096_steps(memory):
+    "Outputs and states of 1 step and of 4096 steps, with resets, are finite."
     for T in 1, 4096:
         if T > 1 and type(memory).__name__ == 'DNC':
-            continue  # half a minute: a slow cell of its notebook
+            continue  # takes half a minute: tested in a slow cell of its notebook
         x, starts = torch.randn(2, T, 5), torch.rand(2, T) < 0.001
         with torch.no_grad():
             y, state = memory(x, memory.initial_state(2), starts)
-        assert (
-            y.shape == (2, T, memory.n_out)
-            and bool(y.isfinite().all())
-            and all(bool(s.isfinite().all()) for s in leaves(state))
-        )
+        assert y.shape == (2, T, memory.n_out)
+        assert bool(y.isfinite().all()) and all(bool(s.isfinite().all()) for s in leaves(state))
 
 
-def test_memory_in_bfloat16(memory):
-    "Half the bits: within a few of its steps of float32."
-    half, x, starts = deepcopy(memory).to(torch.bfloat16), torch.randn(3, 20, 5), torch.rand(3, 20) < 0.2
+def test_memories_in_bfloat16_are_close_to_float32(memory):
+    "The difference is a few steps of bfloat16."
+    half = deepcopy(memory).to(torch.bfloat16)
+    x, starts = torch.randn(3, 20, 5), torch.rand(3, 20) < 0.2
     with torch.no_grad():
         y, _ = memory(x, memory.initial_state(3), starts)
-        low, state = half(x.to(torch.bfloat16), half.initial_state(3), starts)
-    assert low.dtype == torch.bfloat16 and all(s.isfinite().all() for s in leaves(state))
-    assert (low.float() - y).abs().max() <= 0.1 * y.abs().max()
+        y_half, state = half(x.to(torch.bfloat16), half.initial_state(3), starts)
+    assert y_half.dtype == torch.bfloat16 and all(s.isfinite().all() for s in leaves(state))
+    assert (y_half.float() - y).abs().max() <= 0.1 * y.abs().max()
 
 
-def test_memory_refuses(memory):
+def test_memories_refuse_invalid_inputs(memory):
     name, x, state = type(memory).__name__, torch.randn(2, 3, 5), memory.initial_state(2)
-    for bad in x[..., :4], x[:, :0], x[0], x.double(), x.long(), torch.full_like(x, float('nan')):
-        pytest.raises(ValueError, memory, bad, state)
+    for invalid in x[..., :4], x[:, :0], x[0], x.double(), x.long(), torch.full_like(x, float('nan')):
+        pytest.raises(ValueError, memory, invalid, state)
     for starts in torch.zeros(2, 2, dtype=torch.bool), torch.zeros(2, 3), torch.zeros(3, dtype=torch.bool):
         with pytest.raises(ValueError, match=f'{name} takes starts'):
             memory(x, state, starts)
@@ -85,7 +87,7 @@ def test_memory_refuses(memory):
         type(memory)(5, 16).load_state_dict(memory.state_dict())
 
 
-def test_agents_are_found():
+def test_agents_are_in_the_catalogue():
     assert {'PPO', 'PPOConfig'} <= set(catalog('agents'))
 
 
@@ -95,8 +97,8 @@ def test_every_room_has_a_catalogue(room):
 
 
 @pytest.mark.parametrize('room', ('encoders', 'memories', 'envs', 'widgets'))
-def test_names_are_those_of_the_catalogue(room):
-    "What `srlviz list` reads off the source is what the import gives"
+def test_listed_names_are_those_of_the_catalogue(room):
+    "The names that `srlviz list` reads from the source are those that the import finds."
     assert catalog_names(room) == list(catalog(room))
 
 

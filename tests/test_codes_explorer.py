@@ -1,5 +1,4 @@
-"""CodesExplorer: on what the rooms hand out, without a page; and in a real JupyterLab, what a reader points at,
-presses, draws around and names, what the page shows, what the kernel then holds."""
+"""CodesExplorer on several kinds of recordings, without a page; and its pointer, lasso and keys in JupyterLab."""
 
 import numpy as np, pandas as pd, pytest
 from support.lab import SHOTS, reset_page, wait_idle, assert_no_errors, notebook_of, open_page, wait_for
@@ -43,48 +42,45 @@ def unfilmed() -> Recording:
     return filmed.replace(episodes=[e.replace(obs=dict(sensors=e.obs['sensors'])) for e in filmed])
 
 
-def task(**how) -> Recording:
+def task() -> Recording:
     from srlviz.data.popgym import record_pomdp
 
-    return record_pomdp('RepeatPrevious-easy', 3, progress=False, **how)
+    return record_pomdp('RepeatPrevious-easy', 3, progress=False)
 
 
 def rollout() -> Recording:
     from srlviz.data.importers import from_rollout
 
     rng = np.random.default_rng(0)
-    ends = np.arange(40)[:, None] % 20 == 19
-    return from_rollout(rng.standard_normal((40, 1, 3)).astype('f4'), terminated=ends, factors=dict(mood=ends * 1))
+    terminated = np.arange(40)[:, None] % 20 == 19
+    obs = rng.standard_normal((40, 1, 3)).astype('f4')
+    return from_rollout(obs, terminated=terminated, factors=dict(mood=terminated * 1))
 
 
 @pytest.mark.parametrize('world', [flights, unfilmed, task, rollout, lambda: windows(flights(), 50, 50)])
-def test_on_what_the_rooms_give(world):
-    "Film, no film, a task, arrays of one's own, windows: each point is told, opened and drawn, on screen and on paper"
+def test_every_kind_of_recording_is_shown(world):
+    "Film, no film, a task, your own arrays, windows: each point is described, opened and drawn."
     recording, rng = world(), np.random.default_rng(0)
     step_codes = [rng.standard_normal((n, 5)) for n in recording.lengths]
     for codes in (step_codes, [c.mean(0) for c in step_codes])[: 2 if len(recording) > 2 else 1]:
-        made = code_map(codes)
-        x = CodesExplorer(
-            made,
-            recording,
-            scores=pd.DataFrame(
-                dict(error=np.arange(len(made.t)) * 1.0), index=pd.MultiIndex.from_arrays([made.episode, made.t])
-            ),
-            interactive=True,
-        )
-        row = len(made.t) - 1
-        step = [row, int(made.episode[row]), int(made.t[row])]
-        x.pane.view.hovered = dict(i=0, data=step, n=1)
-        x.pane.view.clicked = dict(i=0, data=step, n=1)
-        assert (x.episode, x.t) == (len(recording) - 1, recording.lengths[-1] - 1) == (x.moment.episode, x.moment.t)
-        for name in [*x.columns[False].names[::7], "error", "episode"]:
-            x.factor = name
-            assert len(x.pane.view.colour) == 2 * len(made.t), name
-            assert sum(len(t.x) for t in x.pane.figure().data) == len(made.t), name
-        x.select_episode()
-        assert x.described() and x.figure().data and len(x.figures()) == 2
-        x.factor = ''
-        assert CodesExplorer(made, recording, interactive=False).figure().data
+        points = code_map(codes)
+        index = pd.MultiIndex.from_arrays([points.episode, points.t])
+        scores = pd.DataFrame(dict(error=np.arange(len(points.t)) * 1.0), index=index)
+        explorer = CodesExplorer(points, recording, scores=scores, interactive=True)
+        row = len(points.t) - 1
+        step = [row, int(points.episode[row]), int(points.t[row])]
+        explorer.pane.view.hovered = dict(i=0, data=step, n=1)
+        explorer.pane.view.clicked = dict(i=0, data=step, n=1)
+        last_step = (len(recording) - 1, recording.lengths[-1] - 1)
+        assert (explorer.episode, explorer.t) == last_step == (explorer.moment.episode, explorer.moment.t)
+        for name in [*explorer.columns[False].names[::7], "error", "episode"]:
+            explorer.factor = name
+            assert len(explorer.pane.view.colour) == 2 * len(points.t), name
+            assert sum(len(t.x) for t in explorer.pane.figure().data) == len(points.t), name
+        explorer.select_episode()
+        assert explorer.described() and explorer.figure().data and len(explorer.figures()) == 2
+        explorer.factor = ''
+        assert CodesExplorer(points, recording, interactive=False).figure().data
 
 
 @pytest.fixture(scope='module')
@@ -105,12 +101,12 @@ def page(opened, lab):
 
 
 def map_of(page, k: int = 0):
-    "The map of explorer k"
+    "Return the map of explorer k."
     return page.locator('.srlviz-codes-explorer').nth(k).locator('.srlviz-scatter').first
 
 
 def place(page, lab, k: int, row: int):
-    "Where on the page a step stands on the map of explorer k"
+    "Return the page coordinates of a step on the map of explorer k."
     stage = map_of(page, k).locator('.srlviz-scatter-stage')
     stage.scroll_into_view_if_needed()
     wait_idle(page)
@@ -120,41 +116,41 @@ def place(page, lab, k: int, row: int):
     return box['x'] + 1 + left + scale * x, box['y'] + 1 + top - scale * y
 
 
-def rare(lab) -> int:
-    "A step that stands by itself"
+def isolated_row(lab) -> int:
+    "Return the row of the step that is farthest from its nearest neighbour."
     far = "(lambda xy: int(np.sort(np.linalg.norm(xy[:, None] - xy[None], axis=-1), 1)[:, 1].argmax()))"
     return lab.evaluate(f'{far}(one.pane.map.xy)')
 
 
 @pytest.mark.browser
-def test_a_pointer_and_a_press(page, lab):
-    "The pointer gets a card of the frame; a press opens the step in both explorers, and the ring goes there"
-    row = rare(lab)
+def test_hover_shows_a_card_and_a_click_opens_the_step(page, lab):
+    "Hover shows a card with the frame; a click opens the step in both explorers and moves the ring to it."
+    row = isolated_row(lab)
     x, y = place(page, lab, 0, row)
     page.mouse.move(x - 30, y - 30)
     page.mouse.move(x, y, steps=4)
     card = page.locator('.srlviz-codes-explorer').first.locator('.srlviz-card').first
-    where = 'episode {}, t {}'.format(*lab.evaluate(f'[int(one.pane.map.episode[{row}]), int(one.pane.map.t[{row}])]'))
-    wait_for(lambda: card.is_visible() and where in card.inner_text(), message='the card tells the step')
+    step = 'episode {}, t {}'.format(*lab.evaluate(f'[int(one.pane.map.episode[{row}]), int(one.pane.map.t[{row}])]'))
+    wait_for(lambda: card.is_visible() and step in card.inner_text(), message='the card names the step')
     assert card.locator('img').evaluate('e => e.naturalWidth > 10')
     page.screenshot(path=SHOTS / 'codes_hover.png')
     page.mouse.click(x, y)
-    wait_for(lambda: lab.evaluate("f'episode {one.episode}, t {one.t}'") == where, message='the step is opened')
+    wait_for(lambda: lab.evaluate("f'episode {one.episode}, t {one.t}'") == step, message='the step is opened')
     assert lab.evaluate('[other.episode, other.t] == [one.episode, one.t]')
     players = page.locator('.srlviz-codes-explorer .srlviz-player')
     wait_for(
-        lambda: {players.nth(k).get_attribute('data-frame') for k in (0, 1)} == {where.split()[-1]},
-        message='both films',
+        lambda: {players.nth(k).get_attribute('data-frame') for k in (0, 1)} == {step.split()[-1]},
+        message='both films show the frame',
     )
     ring = page.locator('.srlviz-codes-explorer').first.locator('.srlviz-ring').first.bounding_box()
     assert abs(ring['x'] + ring['width'] / 2 - x) < 2 and abs(ring['y'] + ring['height'] / 2 - y) < 2
     page.mouse.move(5, 5)
-    wait_for(lambda: not card.is_visible(), message='the card goes')
+    wait_for(lambda: not card.is_visible(), message='the card is hidden')
 
 
 @pytest.mark.browser
-def test_a_lasso_and_a_tag(page, lab):
-    "What is drawn around is selected on both maps, with shift more; a tag names it; a double press selects nothing"
+def test_a_lasso_selects_steps_and_a_tag_names_them(page, lab):
+    "A lasso selects steps on both maps, with shift more steps; a tag names them; a double click clears the selection."
 
     def draw(row, reach, shift=False):
         x, y = place(page, lab, 0, row)
@@ -168,25 +164,25 @@ def test_a_lasso_and_a_tag(page, lab):
         if shift:
             page.keyboard.up('Shift')
 
-    row = rare(lab)
-    told = lab.evaluate(f'[int(one.pane.map.episode[{row}]), int(one.pane.map.t[{row}])]')
+    row = isolated_row(lab)
+    step = lab.evaluate(f'[int(one.pane.map.episode[{row}]), int(one.pane.map.t[{row}])]')
     draw(row, 12)
-    wait_for(lambda: lab.evaluate(f'{told} in one.steps'.replace('[', '(').replace(']', ')')), message='it is selected')
-    few = lab.evaluate('len(one.steps)')
-    assert lab.evaluate('one.steps == other.steps') and few < 100
+    wait_for(lambda: lab.evaluate(f'{tuple(step)} in one.steps'), message='the step is selected')
+    n_steps = lab.evaluate('len(one.steps)')
+    assert lab.evaluate('one.steps == other.steps') and n_steps < 100
     wait_idle(page)
-    wait_for(lambda: map_of(page, 1).get_attribute('data-chosen') == str(few), message='the other map shows them')
+    wait_for(lambda: map_of(page, 1).get_attribute('data-chosen') == str(n_steps), message='the other map shows them')
     middle = lab.evaluate('int(np.linalg.norm(one.pane.map.xy - np.median(one.pane.map.xy, 0), axis=1).argmin())')
     draw(middle, 40, shift=True)
-    wait_for(lambda: lab.evaluate('len(one.steps)') > few, message='more are selected')
-    assert lab.evaluate(f'{tuple(told)} in one.steps')
+    wait_for(lambda: lab.evaluate('len(one.steps)') > n_steps, message='more steps are selected')
+    assert lab.evaluate(f'{tuple(step)} in one.steps')
     explorer = page.locator('.srlviz-codes-explorer').first
     selected = f'Selected: {lab.evaluate("len(one.steps)")} steps'
     wait_for(lambda: selected in explorer.inner_text(), message='the summary counts them')
     explorer.get_by_placeholder('name of the selected steps').fill('corner')
     explorer.get_by_role('button', name='tag', exact=True).click()
-    wait_for(lambda: lab.evaluate('one.tags.get("corner") == one.steps'), message='they have a name')
-    wait_for(lambda: 'corner' in map_of(page).inner_text(), message='which stands on the map')
+    wait_for(lambda: lab.evaluate('one.tags.get("corner") == one.steps'), message='the steps are tagged')
+    wait_for(lambda: 'corner' in map_of(page).inner_text(), message='the map shows the tag')
     page.screenshot(path=SHOTS / 'codes_lasso.png')
     x, y = place(page, lab, 0, middle)
     page.mouse.dblclick(x, y)
@@ -194,7 +190,7 @@ def test_a_lasso_and_a_tag(page, lab):
 
 
 def shades(page, k: int = 0) -> int:
-    "How many colours the points of a map have"
+    "Count the colours of the points on a map."
     return map_of(page, k).evaluate(
         """e => {
             const c = e.querySelector('canvas'), d = c.getContext('2d').getImageData(0, 0, c.width, c.height).data;
@@ -205,8 +201,8 @@ def shades(page, k: int = 0) -> int:
 
 
 @pytest.mark.browser
-def test_points_stand_where_they_are_pressed(page, lab):
-    "The pixel at the place of a step has a colour, at home, after a pan and a zoom, and after the pane became narrower"
+def test_points_are_drawn_where_clicks_find_them(page, lab):
+    "The pixel at the position of a step is coloured: at first, after pan and zoom, and in a narrower pane."
 
     def is_drawn(row):
         x, y = place(page, lab, 0, row)
@@ -218,9 +214,9 @@ def test_points_stand_where_they_are_pressed(page, lab):
             [x, y],
         )
 
-    rows = [rare(lab), lab.evaluate('int(np.linalg.norm(one.pane.map.xy, axis=1).argmin())')]
+    rows = [isolated_row(lab), lab.evaluate('int(np.linalg.norm(one.pane.map.xy, axis=1).argmin())')]
     wait_for(lambda: all(map(is_drawn, rows)), message='both points are drawn')
-    assert shades(page) > 20  # a scale of colours, not one
+    assert shades(page) > 20  # a colour scale, not a single colour
     lab.execute("one.drag = 'pan'")
     x, y = place(page, lab, 0, rows[1])
     page.mouse.move(x + 60, y + 20)
@@ -231,14 +227,14 @@ def test_points_stand_where_they_are_pressed(page, lab):
     assert abs(now[0] - x - 40) < 2 and abs(now[1] - y + 40) < 2  # the point followed the pointer
     wait_for(lambda: is_drawn(rows[1]), message='it is drawn where it was moved')
     page.mouse.move(*now)
-    page.mouse.wheel(0, -300)  # the map has the keys, so that the wheel zooms about the pointer
+    page.mouse.wheel(0, -300)  # the map has the focus, so the wheel zooms around the pointer
     wait_for(lambda: is_drawn(rows[1]), message='it is drawn after a zoom')
     zoomed = place(page, lab, 0, rows[1])
     assert abs(zoomed[0] - now[0]) < 2 and abs(zoomed[1] - now[1]) < 2
     page.set_viewport_size(dict(width=1100, height=900))
     try:
         map_of(page).get_by_role('button', name='show all points').click()
-        wait_for(lambda: all(map(is_drawn, rows)), message='the map follows the size of its pane')
+        wait_for(lambda: all(map(is_drawn, rows)), message='the map has the size of its pane')
         stage = map_of(page).locator('.srlviz-scatter-stage').bounding_box()
         canvas = map_of(page).locator('canvas').bounding_box()
         assert abs(stage['width'] - canvas['width']) <= 2 and abs(stage['height'] - canvas['height']) <= 2
@@ -248,24 +244,24 @@ def test_points_stand_where_they_are_pressed(page, lab):
 
 
 @pytest.mark.browser
-def test_keys(page, lab):
-    "Arrows go from point to point and tell each; Enter opens it and marks its neighbours; Escape selects nothing"
+def test_keys_move_between_points_and_open_them(page, lab):
+    "Arrows move from point to point and announce each; Enter opens it and marks its neighbours; Escape clears."
     stage = map_of(page).locator('.srlviz-scatter-stage')
     stage.focus()
-    said = map_of(page).locator('[role=status]')
-    for key, where in (
+    announced = map_of(page).locator('[role=status]')
+    for key, step in (
         ('ArrowRight', 'episode 0, t 0'),
         ('ArrowRight', 'episode 0, t 1'),
         ('ArrowLeft', 'episode 0, t 0'),
     ):
         page.keyboard.press(key)
-        wait_for(lambda: said.inner_text().startswith(where), message=f'{where} is read out')
-    up = lab.evaluate('one.pane.map.xy[0].tolist()')
+        wait_for(lambda: announced.inner_text().startswith(step), message=f'{step} is read out')
+    first = lab.evaluate('one.pane.map.xy[0].tolist()')
     page.keyboard.press('ArrowUp')
-    wait_for(lambda: not said.inner_text().startswith('episode 0, t 0,'), message='another point is read out')
+    wait_for(lambda: not announced.inner_text().startswith('episode 0, t 0,'), message='another point is read out')
     page.keyboard.press('Enter')
     wait_for(lambda: lab.evaluate('[one.episode, one.t]') != [0, 0], message='the step is opened')
-    assert lab.evaluate('one.pane.map.xy[one.pane.columns().row(one.episode, one.t)].tolist()')[1] > up[1]
+    assert lab.evaluate('one.pane.map.xy[one.pane.columns().row(one.episode, one.t)].tolist()')[1] > first[1]
     wait_for(lambda: map_of(page).get_attribute('data-near') == '10', message='its neighbours are marked')
     page.screenshot(path=SHOTS / 'codes_keys.png')
     zoom = float(map_of(page).get_attribute('data-view').split(',')[0])
@@ -285,14 +281,14 @@ def test_keys(page, lab):
 
 
 @pytest.mark.browser
-def test_a_page_without_webgl(browser, open_lab):
-    "The map is drawn by plotly, and says so; a press opens a step"
+def test_plotly_draws_the_map_without_webgl(browser, open_lab):
+    "Plotly draws the map, and the page mentions WebGL; a click opens a step."
     lab = open_lab(notebook_of(CELL.strip()))
-    hide = (
+    disable_webgl = (
         'const get = HTMLCanvasElement.prototype.getContext; HTMLCanvasElement.prototype.getContext = '
         'function (kind, ...more) { return /webgl/.test(kind) ? null : get.call(this, kind, ...more); }'
     )
-    page = open_page(browser, lab, before=lambda p: p.add_init_script(hide))
+    page = open_page(browser, lab, before=lambda p: p.add_init_script(disable_webgl))
     explorer = page.locator('.srlviz-codes-explorer')
     plot = explorer.locator('.js-plotly-plot').first
     wait_for(

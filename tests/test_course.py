@@ -1,28 +1,32 @@
-"""Every lesson of the course by papermill: solved with another seed, and as a student who has answered nothing.
+"""The lessons of the course by papermill: solved, and as a student who has answered nothing.
 
-With the seed 0 the solved lessons run in test_papermill.py.
+test_papermill.py executes each lesson once, solved, with the seed 0. Another seed, and a student without answers, are
+tried for the lessons that the last commits changed, and for all by `make slow`.
 """
 
 import re
 
 import nbformat
 import pytest
+from support.changes import slow_unless_changed
+from support.lab import notebook_of
 from support.papermill_runs import PAPERMILL, ROOT, SMALL, run_measured, user_environment
 
-from srlviz.studies.course import lessons, write_course
+from srlviz.studies.course import lessons, student_notebook, write_course
 
-LESSONS = [*lessons(ROOT / 'nbs/course')]
+LESSONS = lessons(ROOT / 'nbs/course')
 MARKS = dict(zip('✓✗○', ('right', 'not yet', 'not answered')))
 
 
 def execute(path, folder, seed: int, **environment):
     "Run a notebook by papermill's command; return its status, what papermill printed, and the executed notebook"
     folder.mkdir(exist_ok=True)
-    options = [word for k, v in SMALL[f'course/{path.stem}'].items() for word in ('-p', k, str(v))]
-    command = [*PAPERMILL, str(path), 'done.ipynb', *options, '-p', 'seed', str(seed)]
+    parameters = SMALL.get(f'course/{path.stem}', {}) | dict(seed=seed)
+    options = [word for name, value in parameters.items() for word in ('-p', name, str(value))]
+    command = [*PAPERMILL, str(path), 'done.ipynb', *options]
     printed = folder.with_suffix('.txt')
-    used = run_measured(command, printed, cwd=folder, env=user_environment(**environment))
-    return used['code'], printed.read_text(errors='replace'), nbformat.read(folder / 'done.ipynb', 4)
+    usage = run_measured(command, printed, cwd=folder, env=user_environment(**environment))
+    return usage['code'], printed.read_text(errors='replace'), nbformat.read(folder / 'done.ipynb', 4)
 
 
 def checks(notebook) -> dict[str, str]:
@@ -43,7 +47,7 @@ def students(tmp_path_factory):
 
 def test_the_course_is_whole():
     assert [name[:2] for name in LESSONS] == [f'{n:02}' for n in range(1, 10)]
-    for name, path in lessons(ROOT / 'nbs/course').items():
+    for name, path in LESSONS.items():
         source = '\n'.join(cell.source for cell in nbformat.read(path, 4).cells if cell.cell_type == 'code')
         exercises = set(re.findall(r"course\.check\(\s*'(\d\.\d)", source))
         assert exercises >= {f'{int(name[:2])}.{k}' for k in (1, 2, 3)}, name
@@ -53,13 +57,54 @@ def test_the_course_is_whole():
 
 
 @pytest.mark.parametrize('name', LESSONS)
-def test_the_solutions_hold_with_another_seed(name, tmp_path):
-    code, printed, done = execute(lessons(ROOT / 'nbs/course')[name], tmp_path / 'solved', 1, SRLVIZ_SOLVED='1')
+def test_solutions_are_right(name, papermill):
+    states = checks(papermill(f'course/{name}').notebook)
+    assert len(states) >= 3 and set(states.values()) == {'right'}
+
+
+# ---- the rule, on a lesson of three cells
+
+SEED, EXERCISE, CHECK = (
+    'seed = 0',
+    'answer = None\n### BEGIN SOLUTION\nanswer = seed + 2\n### END SOLUTION',
+    "from srlviz import course\ncourse.check('1.1', answer, lambda: seed + 2)",
+)
+
+
+@pytest.mark.parametrize(
+    'solved, expected, code, state',
+    [
+        (True, '1', 0, 'right'),
+        (False, '', 0, 'not answered'),
+        (False, '1', 1, None),  # papermill stops at the check
+    ],
+    ids=['solved', 'unanswered', 'unanswered where solutions are expected'],
+)
+def test_a_missing_answer_is_an_error_only_where_solutions_are_expected(solved, expected, code, state, tmp_path):
+    lesson = notebook_of(EXERCISE, CHECK)
+    lesson.cells[0].source = SEED
+    path = tmp_path / '01_rule.ipynb'
+    nbformat.write(lesson if solved else student_notebook(lesson), path)
+    ended, printed, done = execute(path, tmp_path / 'run', 3, SRLVIZ_SOLVED=expected)
+    assert ended == code, printed
+    assert bool(re.search(r'AssertionError: ○ 1\.1', printed)) == (state is None)
+    if state:
+        assert checks(done) == {'1.1': state}
+
+
+# ---- the lessons
+
+SOME = slow_unless_changed(LESSONS)
+
+
+@pytest.mark.parametrize('name', SOME)
+def test_solutions_hold_with_another_seed(name, tmp_path):
+    code, printed, done = execute(LESSONS[name], tmp_path / 'solved', 1, SRLVIZ_SOLVED='1')
     assert code == 0, printed[-4000:]
     assert len(checks(done)) >= 3 and set(checks(done).values()) == {'right'}
 
 
-@pytest.mark.parametrize('name', LESSONS)
+@pytest.mark.parametrize('name', SOME)
 def test_a_student_who_has_answered_nothing_reaches_the_end(name, students, tmp_path):
     code, printed, done = execute(students[name], tmp_path / 'student', 0)
     assert code == 0, printed[-4000:]
@@ -67,7 +112,7 @@ def test_a_student_who_has_answered_nothing_reaches_the_end(name, students, tmp_
     assert len(states) >= 3 and 'right' not in states.values(), states
 
 
-@pytest.mark.parametrize('name', LESSONS)
+@pytest.mark.parametrize('name', SOME)
 def test_no_answer_is_an_error_where_solutions_are_expected(name, students, tmp_path):
     code, printed, done = execute(students[name], tmp_path / 'unsolved', 0, SRLVIZ_SOLVED='1')
     assert code != 0 and re.search(r'AssertionError: [✗○] \d\.\d', printed), printed[-4000:]

@@ -1,7 +1,4 @@
-"""What holds for every POMDP in the catalogue.
-
-The contract, the same episodes however they are played, names for all that is hidden, and no harm from bad input.
-"""
+"""Every POMDP in the catalogue: contract, reproducible episodes, named hidden factors, bad input, compiled kernels."""
 
 import os, shutil, subprocess, sys, types
 from pathlib import Path
@@ -18,25 +15,25 @@ from srlviz.envs.pomdp import base as pomdp
 from srlviz.envs.pomdp.base import TASKS, POMDPVector, make_task, make_tasks
 
 CLASSES = catalog('envs')
-OWN = [t for t, (cls, _) in TASKS.items() if t.startswith(cls.__name__)]  # without aliases
+CANONICAL_TASKS = [t for t, (cls, _) in TASKS.items() if t.startswith(cls.__name__)]  # without aliases
 ROOT = Path(__file__).parents[1]
 
 
-def test_all_are_there():
-    assert len(OWN) == sum(len(cls.difficulties) for cls in CLASSES.values()) >= 48
+def test_every_class_is_registered_at_every_difficulty():
+    assert len(CANONICAL_TASKS) == sum(len(cls.difficulties) for cls in CLASSES.values()) >= 48
     assert {cls for cls, _ in TASKS.values()} == set(CLASSES.values())
     for alias in 'StatelessCartPole', 'NoisyStatelessCartPole', 'StatelessPendulum', 'NoisyStatelessPendulum':
         assert f'{alias}-hard' in TASKS
 
 
 @pytest.mark.parametrize('name', CLASSES)
-def test_contract(name):
+def test_every_class_keeps_the_contract(name):
     cls = CLASSES[name]
     check_pomdp(cls, lambda difficulty, n: POMDPVector(cls, n, difficulty=difficulty), episodes=1, steps=120)
 
 
 def play(envs, steps: int) -> list:
-    "Everything that a batch shows under actions that depend on the environment's number and the step only."
+    "All outputs of a batch under actions that depend only on the index of the environment and the step."
     space, rows = envs.single_action_space, []
     moves = []
     for i in range(envs.num_envs):
@@ -63,11 +60,11 @@ def same(a, b) -> bool:
 
 
 @pytest.mark.parametrize('flat', [False, True], ids=['plain', 'flat'])
-@pytest.mark.parametrize('task', [t for t in OWN if t.endswith('easy')])
-def test_batch_size_changes_nothing(task, flat):
+@pytest.mark.parametrize('task', [t for t in CANONICAL_TASKS if t.endswith('easy')])
+def test_episodes_do_not_depend_on_the_batch_size(task, flat):
     """At N = 1, 7 and 64, and in a second run, environment i plays the same episodes.
 
-    Final observations are compared where an episode of those compared ended.
+    Final observations are compared where an episode ended.
     """
     runs = [play(make_tasks(task, n, flat=flat, autoreset_mode='SameStep'), 130) for n in (1, 7, 64, 64)]
     assert all(map(same, runs[2], runs[3]))
@@ -76,12 +73,12 @@ def test_batch_size_changes_nothing(task, flat):
             if k % 5 != 4:
                 assert same(a, b)
             elif a is not None:
-                over = run[k - 2] | run[k - 1]
-                assert same(*(tuple(x[over] for x in v) if isinstance(v, tuple) else v[over] for v in (a, b)))
+                done = run[k - 2] | run[k - 1]
+                assert same(*(tuple(x[done] for x in v) if isinstance(v, tuple) else v[done] for v in (a, b)))
 
 
 def rows_of(value, n: int) -> list:
-    "The rows of a batch, of a tuple of batches, or of the object array that Gymnasium keeps last observations in."
+    "The rows of a batch, of a tuple of batches, or of the object array in which Gymnasium keeps final observations."
     if isinstance(value, tuple):
         return [tuple(int(v[i]) for v in value) for i in range(n)]
     return [v.tolist() if isinstance(v, np.ndarray) else v for v in value]
@@ -89,35 +86,37 @@ def rows_of(value, n: int) -> list:
 
 @pytest.mark.parametrize('flat', [False, True], ids=['plain', 'flat'])
 @pytest.mark.parametrize('mode', AutoresetMode)
-def test_autoreset_is_gymnasiums(mode, flat):
-    "In each mode a batch gives what Gymnasium's own batch of the single environments gives, restarts by mask included."
-    for task in (t for t in OWN if t.endswith('easy')):
+def test_autoreset_equals_that_of_gymnasium(mode, flat):
+    "In each mode a batch returns what Gymnasium's batch of the single environments returns, masked resets included."
+    for task in (t for t in CANONICAL_TASKS if t.endswith('easy')):
         envs = gymnasium.make_vec(f'srlviz/{task}-v0', 4, autoreset_mode=mode, flat=flat)
-        own = SyncVectorEnv([lambda: make_task(task, flat=flat)] * 4, autoreset_mode=mode)
-        assert envs.metadata['autoreset_mode'] == own.metadata['autoreset_mode']
+        reference = SyncVectorEnv([lambda: make_task(task, flat=flat)] * 4, autoreset_mode=mode)
+        assert envs.metadata['autoreset_mode'] == reference.metadata['autoreset_mode']
         envs.action_space.seed(1)
-        a, b = envs.reset(seed=5)[0], own.reset(seed=5)[0]
+        a, b = envs.reset(seed=5)[0], reference.reset(seed=5)[0]
         for t in range(230 if 'Labyrinth' not in task else 1030):
             assert same(a, b) and (isinstance(a, tuple) or a.dtype == b.dtype), (task, t)
             actions = envs.action_space.sample()
-            (a, *ends, info), (b, *their_ends, told) = envs.step(actions), own.step(actions)
-            assert all(map(np.array_equal, ends, their_ends)), (task, t)
-            over = ends[1] | ends[2]
-            assert ('final_obs' in info) == ('final_obs' in told) == (mode == AutoresetMode.SAME_STEP and over.any())
+            a, *ends, info = envs.step(actions)
+            b, *reference_ends, reference_info = reference.step(actions)
+            assert all(map(np.array_equal, ends, reference_ends)), (task, t)
+            done = ends[1] | ends[2]
+            expected = mode == AutoresetMode.SAME_STEP and done.any()
+            assert ('final_obs' in info) == ('final_obs' in reference_info) == expected
             if 'final_obs' in info:
-                last, theirs = rows_of(info['final_obs'], 4), rows_of(told['final_obs'], 4)
-                assert all(np.array_equal(last[i], theirs[i]) for i in np.flatnonzero(over)), (task, t)
-            if mode == AutoresetMode.DISABLED and over.any():
-                a, b = (e.reset(options=dict(reset_mask=over))[0] for e in (envs, own))
-        if mode != AutoresetMode.SAME_STEP:  # and a mask in the middle of episodes, with a seed
+                final, reference_final = rows_of(info['final_obs'], 4), rows_of(reference_info['final_obs'], 4)
+                assert all(np.array_equal(final[i], reference_final[i]) for i in np.flatnonzero(done)), (task, t)
+            if mode == AutoresetMode.DISABLED and done.any():
+                a, b = (e.reset(options=dict(reset_mask=done))[0] for e in (envs, reference))
+        if mode != AutoresetMode.SAME_STEP:  # a masked reset with a seed, in the middle of episodes
             mask = np.array([True, False, False, True])
-            a, b = (e.reset(seed=11, options=dict(reset_mask=mask))[0] for e in (envs, own))
+            a, b = (e.reset(seed=11, options=dict(reset_mask=mask))[0] for e in (envs, reference))
             assert same(a, b)
 
 
 @pytest.mark.parametrize('wrap', ['NormalizeObservation', 'FlattenObservation', 'RescaleObservation'])
-def test_gymnasiums_vector_wrappers(wrap):
-    "They take a batch as `make_vec` makes it, and keep their spaces over the ends of episodes."
+def test_vector_wrappers_of_gymnasium_accept_a_batch(wrap):
+    "They wrap the batch of `make_vec`, and their observations keep the space across episodes."
     envs = gymnasium.make_vec('srlviz/RepeatFirst-easy-v0', num_envs=3, flat=True)
     options = dict(min_obs=np.float32(0), max_obs=np.float32(1)) if wrap == 'RescaleObservation' else {}
     wrapped = getattr(gymnasium.wrappers.vector, wrap)(envs, **options)
@@ -127,29 +126,30 @@ def test_gymnasiums_vector_wrappers(wrap):
         obs, *_ = wrapped.step(wrapped.action_space.sample())
 
 
-@pytest.mark.parametrize('task', OWN)
-def test_bad_actions_move_nothing(task):
+@pytest.mark.parametrize('task', CANONICAL_TASKS)
+def test_invalid_actions_are_refused_and_change_no_state(task):
     envs, env = make_tasks(task, 4), make_task(task)
     envs.reset(seed=0)
     env.reset(seed=0)
     saved, good = envs.snapshot(), envs.action_space.sample()
-    low, wild = good.copy(), good.astype(float)
+    low = good.copy()
+    fractional = good.astype(float)
     if isinstance(env.action_space, gymnasium.spaces.Box):
-        low[2], wild[2] = np.nan, np.inf
+        low[2], fractional[2] = np.nan, np.inf
     else:
-        low[2], wild = -1, good + 0.5
+        low[2], fractional = -1, good + 0.5
     huge = good.copy()
     huge[3] = np.nan if huge.dtype.kind == 'f' else 2**40
-    for bad, said in (
+    for bad, pattern in (
         (low, '2'),
         (huge, '3'),
-        (wild, 'dtype|environment 2'),
+        (fractional, 'dtype|environment 2'),
         (good[:3], None),
         (good[..., None], None),
         (None, None),
         ('left', None),
     ):
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=pattern):
             envs.step(bad)
         assert (envs.snapshot() == saved).all()
     for bad in low[2], huge[3], None, 'left', good, [0, 1, 2, 3, 4]:
@@ -162,24 +162,24 @@ def test_bad_actions_move_nothing(task):
         make_tasks(task, 2).step(good[:2])
 
 
-@pytest.mark.parametrize('task', OWN)
-def test_hidden_numbers_have_names(task):
-    "Every factor has a note; names of values cover all that a category takes, names of columns all columns."
+@pytest.mark.parametrize('task', CANONICAL_TASKS)
+def test_hidden_factors_have_names(task):
+    "Every factor has a note, every value of a category a name, every column a name."
     envs = make_tasks(task, 16)
     envs.reset(seed=0)
     envs.action_space.seed(0)
-    notes, seen = envs.task.factor_notes, {name: set() for name in envs.factors()}
-    assert set(notes) == set(seen)
+    notes, observed = envs.task.factor_notes, {name: set() for name in envs.factors()}
+    assert set(notes) == set(observed)
     for _ in range(60):
         for name, values in envs.factors().items():
             assert values[0].size == len(notes[name].columns) or not notes[name].columns
-            seen[name] |= set(np.unique(values).tolist()) if notes[name].names else set()
+            observed[name] |= set(np.unique(values).tolist()) if notes[name].names else set()
         envs.step(envs.action_space.sample())
-    assert all(values <= set(range(-1, len(notes[name].names))) for name, values in seen.items())
+    assert all(values <= set(range(-1, len(notes[name].names))) for name, values in observed.items())
     assert all(note.label for note in notes.values()) and envs.task.tags
 
 
-def test_unknown_names_say_the_nearest():
+def test_unknown_names_suggest_the_nearest():
     with pytest.raises(ValueError, match='RepeatPrevious-hard'):
         make_task('RepeatPrevius-hard')
     with pytest.raises(ValueError, match=r'\bmedium\b'):
@@ -191,7 +191,7 @@ def test_unknown_names_say_the_nearest():
 
 
 class Row:
-    "A record with its fields as attributes, as kernels have it."
+    "A record with its fields as attributes, as in the kernels."
 
     def __init__(self, e):
         self.__dict__['e'] = e
@@ -208,18 +208,15 @@ class Rows(list):
 
 
 def plain(template, names: dict):
-    "A template of srlviz.envs.pomdp.base that Python runs."
+    "A template of srlviz.envs.pomdp.base as a plain Python function."
     scope = scope_of(template, names)
     ours = {k: plain(f, names) for k, f in callees(template, scope).items() if f.__globals__ is vars(pomdp)}
     return types.FunctionType(template.__code__, scope | ours)
 
 
-@pytest.mark.parametrize('task', [t for t in OWN if t.endswith('easy')])
+@pytest.mark.parametrize('task', [t for t in CANONICAL_TASKS if t.endswith('easy')])
 def test_kernels_stay_in_bounds(task):
-    """Run by Python, the kernels do what they do when compiled.
-
-    And NumPy, which refuses an index out of bounds, has nothing to refuse.
-    """
+    """Without compilation the kernels return the same, and no index is out of bounds: NumPy would refuse it."""
     mode = 'SameStep' if 'Re' in task else 'NextStep'
     envs = make_tasks(task, 3, flat=True, autoreset_mode=mode)
     envs.reset(seed=0)
@@ -233,7 +230,7 @@ def test_kernels_stay_in_bounds(task):
     rows, *ends = t.step_buffers(3)
     rows, hot, final = rows + 7, np.full_like(envs._rows.hot, 7), rows.copy()
     records = Rows(map(Row, R))
-    with np.errstate(over='ignore'):  # the random stream is meant to
+    with np.errstate(over='ignore'):  # the random stream overflows by design
         write(*sizes, records, rows, hot)
         for _ in range(120):
             actions = envs.action_space.sample()
@@ -248,7 +245,7 @@ def test_kernels_stay_in_bounds(task):
 READ_ONLY = """
 import errno, tempfile
 def refuse(*args, **kwargs): raise OSError(errno.EROFS, 'Read-only file system')
-tempfile.TemporaryFile = refuse  # how numba finds out whether it may write to a folder; root may write to any
+tempfile.TemporaryFile = refuse  # numba tests by it whether a folder is writable; root may write to any
 import srlviz.envs, gymnasium
 env = gymnasium.make('srlviz/RepeatPrevious-easy-v0')
 env.reset(seed=0)
@@ -257,18 +254,19 @@ print(srlviz.envs.__file__, env.unwrapped._step_kernel._cache)
 """
 
 
-def test_read_only_install(tmp_path):
-    "Nowhere to keep compiled code: it is compiled each time, without complaint."
+def test_a_read_only_install_compiles_without_warnings(tmp_path):
+    "Compiled code cannot be cached, so it is compiled each time."
     shutil.copytree(ROOT / 'srlviz', tmp_path / 'srlviz', ignore=shutil.ignore_patterns('__pycache__'))
-    r = subprocess.run(
+    process = subprocess.run(
         [sys.executable, '-c', READ_ONLY],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         env=os.environ | {'PYTHONDONTWRITEBYTECODE': '1'},
     )
-    assert str(tmp_path) in r.stdout and 'NullCache' in r.stdout, r.stdout + r.stderr[-2000:]
-    assert r.stderr == '' and not list(tmp_path.rglob('*.nbi'))
+    output = process.stdout
+    assert str(tmp_path) in output and 'NullCache' in output, output + process.stderr[-2000:]
+    assert process.stderr == '' and not list(tmp_path.rglob('*.nbi'))
 
 
 LENGTH = """
@@ -280,23 +278,23 @@ for difficulty in sys.argv[1:]:
 """
 
 
-def test_machine_code_of_two_processes_is_not_mixed_up(tmp_path):
-    "numba numbers records as a process meets them; two difficulties, compiled apart, are two in a third process"
+def test_cached_machine_code_of_two_processes_is_not_confused(tmp_path):
+    "numba numbers records as a process meets them; two difficulties compiled apart stay distinct in a third process"
     env = os.environ | dict(NUMBA_CACHE_DIR=str(tmp_path))
-    played = [
-        subprocess.check_output([sys.executable, '-c', LENGTH, *which], env=env, text=True).split()
-        for which in (['easy'], ['hard'], ['easy', 'hard'], ['hard', 'easy'])
+    lengths = [
+        subprocess.check_output([sys.executable, '-c', LENGTH, *difficulties], env=env, text=True).split()
+        for difficulties in (['easy'], ['hard'], ['easy', 'hard'], ['hard', 'easy'])
     ]
-    assert played == [['51'], ['155'], ['51', '155'], ['155', '51']]
-    for kind in 'nbi', 'nbc':  # a disk that was full leaves half of an index, or of machine code: it is made anew
+    assert lengths == [['51'], ['155'], ['51', '155'], ['155', '51']]
+    for kind in 'nbi', 'nbc':  # a full disk leaves half of an index or of machine code: it is compiled again
         for file in tmp_path.rglob(f'*.{kind}'):
             file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-        again = subprocess.run([sys.executable, '-c', LENGTH, 'easy'], env=env, text=True, capture_output=True)
-        assert again.stdout.split() == ['51'], again.stderr[-2000:]
+        process = subprocess.run([sys.executable, '-c', LENGTH, 'easy'], env=env, text=True, capture_output=True)
+        assert process.stdout.split() == ['51'], process.stderr[-2000:]
 
 
-def test_without_compiler():
-    "There is no slow form: NUMBA_DISABLE_JIT ends in a sentence that says so."
+def test_disabling_the_compiler_raises():
+    "There is no uncompiled mode: with NUMBA_DISABLE_JIT the error names the variable."
     env = os.environ | dict(NUMBA_DISABLE_JIT='1')
-    r = subprocess.run([sys.executable, '-c', LENGTH, 'easy'], env=env, text=True, capture_output=True)
-    assert r.returncode and 'NUMBA_DISABLE_JIT' in r.stderr.splitlines()[-1]
+    process = subprocess.run([sys.executable, '-c', LENGTH, 'easy'], env=env, text=True, capture_output=True)
+    assert process.returncode and 'NUMBA_DISABLE_JIT' in process.stderr.splitlines()[-1]

@@ -1,7 +1,8 @@
-"""The second tutorial in a real JupyterLab: AtariDashboard, RAMExplorer, InfoNCEMap and NearestFrames; what a reader
-presses and drags, what the page shows, what the kernel then holds.
+"""The widgets of the second tutorial in JupyterLab: AtariDashboard, RAMExplorer, InfoNCEMap and NearestFrames.
 
-Each test begins with the same state, and may run alone."""
+Tests click, drag and press keys, and check what the page shows and the state of the kernel. Each starts from the same
+state and may run alone.
+"""
 
 import pytest
 from support.lab import ROOT, SHOTS, release_focus, wait_idle, assert_no_errors, open_page, wait_for
@@ -12,7 +13,7 @@ TUTORIAL = ROOT / 'nbs/tutorials/02_atari.ipynb'
 
 @pytest.fixture(scope='module')
 def lab(open_lab):
-    return open_lab(TUTORIAL, "\nsteps, epochs = 1600, 1     # the test presses buttons; nothing needs to be learned\n")
+    return open_lab(TUTORIAL, "\nsteps, epochs = 1600, 1     # the test clicks buttons; nothing needs to be learned\n")
 
 
 @pytest.fixture(scope='module')
@@ -24,7 +25,7 @@ def page(browser, lab):
 
 START = """
 import srlviz.widgets.atari.codes
-srlviz.widgets.atari.codes.SLOW = 60      # a busy machine ends nothing
+srlviz.widgets.atari.codes.SLOW = 60      # a busy machine must not stop a computation
 dashboard.detail.leave()
 dashboard.detail.shown = 'factors'
 dashboard.view, dashboard.conditioning, dashboard.task = 'scores', 'both', 'all'
@@ -41,7 +42,7 @@ nearest.trail.visited.clear()"""
 
 @pytest.fixture(autouse=True)
 def start(page, lab):
-    "The same state before each test; and after it, nothing may have broken"
+    "Reset the state before each test, and check after it that nothing failed."
     lab.execute(START)
     release_focus(page)
     yield
@@ -59,7 +60,7 @@ def plot(page, where, k=0):
 
 
 def point(view, x, y, axes=''):
-    "Where on the page a place of a plot's axes is, of the first or of those named '2', '3'..."
+    "Return the page coordinates of a point on a plot's axes: the first ones, or those named '2', '3'..."
     return view.evaluate(
         """(g, [x, y, a]) => { const r = g.getBoundingClientRect(), X = g._fullLayout[`xaxis${a}`],
             Y = g._fullLayout[`yaxis${a}`];
@@ -69,7 +70,7 @@ def point(view, x, y, axes=''):
 
 
 def cell(heat, *wanted):
-    "Where on the page the cell of a heat map is whose customdata are these, None being any"
+    "Return the page coordinates of the heat map cell with this customdata; None matches anything."
     return heat.evaluate(
         """(g, wanted) => { const r = g.getBoundingClientRect(), l = g._fullLayout,
             { customdata, x, y } = { ...g._fullData[0], customdata: g.data[0].customdata },
@@ -83,7 +84,7 @@ def cell(heat, *wanted):
 
 
 def menu(page, name):
-    wait_idle(page)  # the kernel may have sent other choices
+    wait_idle(page)  # the kernel may have sent other options
     return (
         page.locator('.srlviz-dashboard .widget-dropdown:visible')
         .filter(has=page.locator(f'label:text-is("{name}")'))
@@ -92,14 +93,14 @@ def menu(page, name):
     )
 
 
-def test_a_game(page, lab):
-    "A press on a cell of the games shows that game beside them: its factors, or its categories"
+def test_clicking_a_cell_selects_its_game(page, lab):
+    "A click on a cell of the games shows that game beside them: its factors or its categories."
     heat = plot(page, '.srlviz-dashboard')
     assert heat.locator('text=Montezuma’s Revenge').count() and lab.evaluate('dashboard.task') == 'all'
     page.mouse.click(*cell(heat, 'pong', 'srlviz', 'st_dim'))
     wait_for(
         lambda: lab.evaluate('[dashboard.task, dashboard.method]') == ['pong', 'st_dim'],
-        message='the game and the method are chosen',
+        message='the game and the method are selected',
     )
     wait_for(lambda: 'ball_y' in plot(page, '.srlviz-probe-heatmap').inner_text(), message='its factors are shown')
     page.locator('.srlviz-dashboard .widget-toggle-button', has_text='Categories').click()
@@ -109,8 +110,8 @@ def test_a_game(page, lab):
     assert menu(page, 'Game').input_value() == 'Pong' and lab.evaluate('not dashboard.frames.opened')
 
 
-def test_a_factor(page, lab):
-    "A press on a factor opens frames, with that factor over time, in place of the games"
+def test_clicking_a_factor_opens_its_frames(page, lab):
+    "A click on a factor replaces the games by frames, with that factor over time."
     lab.execute("dashboard.task = 'pong'")
     page.mouse.click(*cell(plot(page, '.srlviz-probe-heatmap'), None, 'ball_y', 'srlviz', 'random_cnn'))
     wait_for(
@@ -119,7 +120,7 @@ def test_a_factor(page, lab):
             == ['ball_y', 'random_cnn', 'pong']
         ),
         120,
-        message='the frames are there',
+        message='the frames are open',
     )
     assert lab.evaluate('dashboard.detail.probe.side.browser.factor') == 'ball_y'
     player = page.locator('.srlviz-dashboard .srlviz-player')
@@ -135,13 +136,13 @@ def test_a_factor(page, lab):
     page.screenshot(path=SHOTS / 'dashboard_frames.png')
 
 
-def test_menus_choose_the_same(page, lab):
+def test_menus_select_factor_probe_and_game(page, lab):
     lab.execute("dashboard.task, dashboard.method = 'pong', 'random_cnn'; dashboard.factor = 'ball_y'")
     assert lab.evaluate('dashboard.frames.opened') == 'pong'
     menu(page, 'Factor').select_option('ball_x')
     wait_for(
         lambda: lab.evaluate('[dashboard.factor, dashboard.detail.probe.side.browser.factor]') == ['ball_x', 'ball_x'],
-        message='the open frames follow',
+        message='the open frames show the factor',
     )
     menu(page, 'Probes on').select_option('standardized codes')
     wait_for(
@@ -149,7 +150,7 @@ def test_menus_choose_the_same(page, lab):
             lab.evaluate('[dashboard.conditioning, dashboard.method, dashboard.factor]')
             == ['standardized', 'random_cnn · standardized', 'ball_x']
         ),
-        message='the same encoder and factor',
+        message='the encoder and the factor stay',
     )
     menu(page, 'Probes on').select_option('both')
     menu(page, 'Game').select_option('Breakout')
@@ -166,7 +167,7 @@ def test_menus_choose_the_same(page, lab):
     )
 
 
-def test_raw_against_standardized(page, lab):
+def test_clicking_a_ring_selects_its_game_and_encoder(page, lab):
     menu(page, 'Show').select_option('Raw against standardized')
     heat = plot(page, '.srlviz-dashboard')
     wait_for(
@@ -183,22 +184,22 @@ def test_raw_against_standardized(page, lab):
     page.mouse.click(x, y)
     wait_for(
         lambda: lab.evaluate('[dashboard.task, dashboard.method]') == ['pong', 'random_cnn'],
-        message='a press on a ring chooses its game and encoder',
+        message='a click on a ring selects its game and encoder',
     )
     page.screenshot(path=SHOTS / 'dashboard_conditioning.png')
     menu(page, 'Show').select_option('Ranks, raw and standardized')
-    wait_for(lambda: 'and rank, Pong' in heat.inner_text(), message='the ranks in that game')
+    wait_for(lambda: 'and rank, Pong' in heat.inner_text(), message='the ranks in that game are shown')
 
 
-def test_a_byte(page, lab):
-    "A press on a cell chooses the byte; the slider, by keyboard, sets it; the picture follows"
+def test_the_slider_sets_the_selected_byte(page, lab):
+    "A click on a cell selects a byte; the slider sets it by keyboard; the picture shows the change."
     grid = plot(page, '.srlviz-ram-explorer', 1)
     page.mouse.click(*point(grid, 49 % 16, 49 // 16))
-    wait_for(lambda: lab.evaluate('explorer.address') == 49, message='the byte is chosen')
+    wait_for(lambda: lab.evaluate('explorer.address') == 49, message='the byte is selected')
     status = page.locator('.srlviz-ram-explorer .srlviz-status').first
     wait_for(
         lambda: '49 · ball_x' in status.inner_text() and 'pixels change' in status.inner_text(),
-        message='the page says what it moves',
+        message='the page shows what it moves',
     )
     wait_idle(page)
     before = lab.evaluate('explorer.value')
@@ -217,9 +218,9 @@ def test_a_byte(page, lab):
     )
 
 
-def test_what_each_byte_moves(page, lab):
+def test_the_grid_shows_which_bytes_move_pixels(page, lab):
     page.get_by_role('button', name='find what each byte moves').click()
-    wait_for(lambda: lab.evaluate('explorer.view') == 'effects', 120, message='the table is there')
+    wait_for(lambda: lab.evaluate('explorer.view') == 'effects', 120, message='the table is computed')
     wait_for(
         lambda: 'which bytes move which pixels' in plot(page, '.srlviz-ram-explorer', 1).inner_text(),
         message='the grid shows it',
@@ -230,44 +231,46 @@ def test_what_each_byte_moves(page, lab):
     page.get_by_role('button', name='continue').click()
     wait_for(
         lambda: lab.evaluate('explorer.lab.ram.tolist()') != ram and lab.evaluate('explorer.grid.effects is None'),
-        message='another moment',
+        message='the game continued',
     )
 
 
-def test_a_region(page, lab):
-    "A rectangle dragged over the picture is, to the pixel, the region that is asked about"
+def test_dragging_a_rectangle_selects_a_region(page, lab):
+    "A rectangle dragged over the picture selects that region to the pixel; its best bytes are computed and shown."
     picture = plot(page, '.srlviz-ram-explorer')
     (x0, y0), (x1, y1) = (point(picture, *at, axes='2') for at in ((19.5, 39.5), (99.5, 179.5)))
     page.mouse.move(x0, y0)
     page.mouse.down()
     page.mouse.move(x1, y1, steps=8)
     page.mouse.up()
-    box = wait_for(lambda: lab.evaluate('explorer.box'), message='the kernel knows the region')
+    box = wait_for(lambda: lab.evaluate('explorer.box'), message='the kernel has the region')
     assert all(abs(a - b) <= 1 for a, b in zip(box, (20, 40, 100, 180)))
-    wait_for(lambda: lab.evaluate('explorer.view') == 'region', message='the question has taken the place of the grid')
+    wait_for(lambda: lab.evaluate('explorer.view') == 'region', message='the region view has replaced the grid')
     page.get_by_role('button', name='which byte predicts it?').click()
     best = wait_for(
         lambda: lab.evaluate(
             "None if explorer.region.table is None else explorer.region.table['address'].tolist()[:3]"
         ),
         120,
-        message='the answer',
+        message='the bytes are ranked',
     )
-    wait_for(lambda: str(best[0]) in plot(page, '.srlviz-ram-explorer', 2).inner_text(), message='the bars show it')
+    wait_for(
+        lambda: str(best[0]) in plot(page, '.srlviz-ram-explorer', 2).inner_text(), message='the bars show the ranking'
+    )
     page.screenshot(path=SHOTS / 'ram_region.png')
     x, y = plot(page, '.srlviz-ram-explorer', 2).evaluate(
         """g => { const r = g.querySelectorAll('.bars path')[0].getBoundingClientRect();
             return [r.left + r.width/2, r.top + r.height/2] }"""
     )
     page.mouse.click(x, y)
-    wait_for(lambda: lab.evaluate('explorer.address') == best[0], message='a press on a bar chooses the byte')
+    wait_for(lambda: lab.evaluate('explorer.address') == best[0], message='a click on a bar selects the byte')
 
 
-def test_loss_map(page, lab):
-    "A press on the map chooses that place, arrows on the slider another pair, whose worst place opens"
+def test_clicking_the_loss_map_selects_a_place(page, lab):
+    "A click on the map selects a place; arrow keys on the slider select another pair, which opens at its worst place."
     view = plot(page, '.srlviz-infonce-map')
     page.mouse.click(*point(view, 5 * 16 + 21.5, 6 * 16 + 21.5))
-    wait_for(lambda: lab.evaluate('list(places.cell)') == [6, 5], message='the place is chosen')
+    wait_for(lambda: lab.evaluate('list(places.cell)') == [6, 5], message='the place is selected')
     wait_for(
         lambda: 'Row 6, column 5' in plot(page, '.srlviz-infonce-map', 1).inner_text(), message='its patches are shown'
     )
@@ -280,22 +283,22 @@ def test_loss_map(page, lab):
             and 'number 2 from the hardest' in page.locator('.srlviz-infonce-map .srlviz-status').inner_text()
         )
     )
-    assert lab.evaluate('places.cell == places.losses.places(places.part, places.shown())[0]'), 'its worst place'
+    assert lab.evaluate('places.cell == places.losses.places(places.part, places.shown())[0]'), 'the worst place opens'
     page.screenshot(path=SHOTS / 'loss_map.png')
 
 
-def test_nearest(page, lab):
-    "A press on a neighbour makes it the query; back returns; while frames run nothing is looked up"
+def test_clicking_a_neighbour_makes_it_the_query(page, lab):
+    "A click on a neighbour makes it the query; back restores the previous one; playing looks up nothing."
     player = page.locator('.srlviz-nearest-frames .srlviz-player')
     player.scroll_into_view_if_needed()
     wait_for(lambda: player.get_attribute('data-frame') == '100', message='the query is drawn')
     wait_idle(page)
-    want = lab.evaluate("nearest.lookup.nearest.found['random_cnn'].iloc[2][['episode', 't']].astype(int).tolist()")
+    expected = lab.evaluate("nearest.lookup.nearest.found['random_cnn'].iloc[2][['episode', 't']].astype(int).tolist()")
     page.locator('.srlviz-nearest-frames .srlviz-picker').nth(1).locator('button').nth(2).click()
     wait_for(
         lambda: (
-            lab.evaluate('list(nearest.lookup.nearest.query)') == want
-            and player.get_attribute('data-frame') == str(want[1])
+            lab.evaluate('list(nearest.lookup.nearest.query)') == expected
+            and player.get_attribute('data-frame') == str(expected[1])
         ),
         message='the neighbour is the query',
     )
@@ -303,7 +306,7 @@ def test_nearest(page, lab):
     page.screenshot(path=SHOTS / 'nearest.png')
     keys = """() => { const e = document.activeElement;
         return [e.closest('.srlviz-picker') !== null, [...e.parentElement.children].indexOf(e)] }"""
-    assert page.evaluate(keys) == [True, 2], 'the keys stay with the frames, though these are others'
+    assert page.evaluate(keys) == [True, 2], 'the focus stays on the frames, although they changed'
     page.get_by_role('button', name='back', exact=True).click()
     wait_for(
         lambda: (
@@ -313,10 +316,10 @@ def test_nearest(page, lab):
     )
     wait_idle(page)
     player.locator('[data-do=play]').click()
-    wait_for(lambda: int(player.get_attribute('data-frame')) > 110, message='it plays')
+    wait_for(lambda: int(player.get_attribute('data-frame')) > 110, message='the frames play')
     assert lab.evaluate('list(nearest.lookup.nearest.query)') == [0, 100]
     page.keyboard.press('Space')
     wait_for(
         lambda: lab.evaluate('nearest.lookup.nearest.query[1]') == int(player.get_attribute('data-frame')) > 110,
-        message='stopped, its neighbours are looked up',
+        message='the neighbours of the frame are looked up once it stops',
     )

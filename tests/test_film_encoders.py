@@ -1,4 +1,4 @@
-"""Encoders of frames meet the camera of the landings: those of the Atari room as they are, and those made for it."""
+"""Encoders of frames on the video of landings: the encoders of Atari unchanged, and those made for landings."""
 
 import shutil
 
@@ -30,20 +30,20 @@ ATARI = {
 
 @pytest.fixture(scope='module')
 def film():
-    "Every 25th frame of the flights in git, 96 x 96 pixels in colour; read when it is asked for"
+    "Every 25th frame of the shipped flights, 96 x 96 pixels in colour, read lazily"
     return thin(read_flights(sample_path('landings')), 25)
 
 
-def cut(film, pixels):
-    "The middle of each frame, in memory"
-    a = (96 - pixels) // 2
-    frames = [np.asarray(e.obs['frame'])[:, a : a + pixels, a : a + pixels] for e in film]
+def crop(film, pixels):
+    "The centre of each frame, in memory"
+    first = (96 - pixels) // 2
+    frames = [np.asarray(e.obs['frame'])[:, first : first + pixels, first : first + pixels] for e in film]
     return Recording([Episode({'frame': x}) for x in frames], f'{pixels} pixels', split=film.split)
 
 
 @pytest.mark.parametrize('name', ATARI)
-def test_encoders_of_atari_read_film(film, name):
-    "As it is stored, and as windows of it"
+def test_encoders_of_atari_encode_film(film, name):
+    "Whole episodes, and windows of them"
     encoder = ATARI[name].fit(film)
     codes = encoder.encode(film['test'], progress=False)
     assert [c.shape for c in codes] == [(n, 8) for n in film['test'].lengths]
@@ -53,21 +53,21 @@ def test_encoders_of_atari_read_film(film, name):
 
 
 @pytest.mark.parametrize('name', ATARI)
-def test_encoders_of_atari_read_small_film(film, name):
-    small = cut(film['fit'], 64)
+def test_encoders_of_atari_encode_small_film(film, name):
+    small = crop(film['fit'], 64)
     codes = ATARI[name].fit(small).encode(small, progress=False)
     assert codes[0].shape == (len(small[0]), 8) and np.isfinite(codes[0]).all()
 
 
-def test_frames_that_no_convolution_has_anything_left_of(film):
+def test_frames_too_small_for_the_convolutions_are_refused(film):
     with pytest.raises(ValueError, match='36.*38'):
-        RandomCNN().fit(cut(film['fit'], 36))
+        RandomCNN().fit(crop(film['fit'], 36))
 
 
-def test_vae_draws_film_again(film):
-    drawn = VAE(**BRIEF).fit(film).reconstruct(film['test'], progress=False)
-    assert [d['frame'].shape for d in drawn] == [(n, 96, 96, 3) for n in film['test'].lengths]
-    assert drawn[0]['frame'].dtype == np.uint8
+def test_vae_reconstructs_film(film):
+    reconstructed = VAE(**BRIEF).fit(film).reconstruct(film['test'], progress=False)
+    assert [d['frame'].shape for d in reconstructed] == [(n, 96, 96, 3) for n in film['test'].lengths]
+    assert reconstructed[0]['frame'].dtype == np.uint8
 
 
 @pytest.mark.parametrize(
@@ -75,32 +75,33 @@ def test_vae_draws_film_again(film):
     [FrameAutoencoder(network='linear', **BRIEF), FramePCA(n_codes=8)],
     ids=['linear', 'pca'],
 )
-def test_film_on_disk_is_as_film_in_memory(film, encoder, tmp_path):
-    "Frame by frame from the videos; saved, loaded, drawn again"
-    codes, held = encoder.fit(film).encode(film['test']), cut(film, 96)
+def test_film_on_disk_and_in_memory_have_the_same_codes(film, encoder, tmp_path):
+    "Frames read one by one from the videos; the encoder is also saved, loaded, and reconstructs"
+    codes = encoder.fit(film).encode(film['test'])
+    in_memory = crop(film, 96)
     encoder.save(tmp_path / 'encoder')
-    again = type(encoder).load(tmp_path / 'encoder')
-    assert all(map(np.array_equal, again.encode(held['test']), codes))
-    assert again.reconstruct(film['test'])[0]['frame'].shape == (len(film['test'][0]), 96, 96, 3)
-    assert all(map(np.array_equal, encoder.fit(held).encode(held['test']), codes))
+    loaded = type(encoder).load(tmp_path / 'encoder')
+    assert all(map(np.array_equal, loaded.encode(in_memory['test']), codes))
+    assert loaded.reconstruct(film['test'])[0]['frame'].shape == (len(film['test'][0]), 96, 96, 3)
+    assert all(map(np.array_equal, encoder.fit(in_memory).encode(in_memory['test']), codes))
 
 
-def test_a_set_that_lost_a_film(tmp_path):
-    "It is named, by each that learns from it and by each that encodes it; nothing goes on without it"
+def test_a_missing_video_is_named_in_the_error(tmp_path):
+    "By fit, encode and reconstruct; none of them skips it"
     folder = tmp_path / 'set'
     shutil.copytree(sample_path('landings'), folder)
     flights = thin(read_flights(folder), 25)
-    whole = FramePCA(n_codes=8).fit(flights)
-    lost = sorted(folder.rglob('*.mp4'))[0]
-    lost.unlink()
+    fitted = FramePCA(n_codes=8).fit(flights)
+    missing = sorted(folder.rglob('*.mp4'))[0]
+    missing.unlink()
     flights = thin(read_flights(folder), 25)
-    arguments = dict(network='linear', epochs=1, progress=False)
-    for use in FramePCA(n_codes=8).fit, FrameAutoencoder(**arguments).fit, whole.encode, whole.reconstruct:
-        with pytest.raises(ValueError, match=f'{lost.name} is damaged, or not a video.*missing'):
+    options = dict(network='linear', epochs=1, progress=False)
+    for use in FramePCA(n_codes=8).fit, FrameAutoencoder(**options).fit, fitted.encode, fitted.reconstruct:
+        with pytest.raises(ValueError, match=f'{missing.name} is damaged, or not a video.*missing'):
             use(flights)
 
 
-def test_gray_film_is_not_colour(film):
+def test_gray_film_is_refused_by_an_encoder_of_colour(film):
     encoder = FrameAutoencoder(network='linear', **BRIEF).fit(film)
     gray = Recording([Episode({'frame': np.asarray(e.obs['frame'])[..., :1]}) for e in film['test']])
     for use in encoder.encode, encoder.reconstruct:
@@ -111,20 +112,20 @@ def test_gray_film_is_not_colour(film):
 @pytest.mark.slow
 @pytest.mark.parametrize('network', ['resnet18', 'resnet34', 'linear'])
 def test_an_autoencoder_learns_eight_flights(film, network):
-    "A fifth of the loss that it began with, also in evaluation mode"
+    "The loss falls below a fifth of its first value, in evaluation mode too"
     eight = Recording([Episode({'frame': np.asarray(e.obs['frame'])[:, ::3, ::3]}) for e in film[:8]])
-    more = dict(lr=3e-3, epochs=60) if network == 'linear' else dict(epochs=60)
-    encoder = FrameAutoencoder(network=network, frames_per_episode=8, progress=False, **more).fit(eight)
+    options = dict(lr=3e-3, epochs=60) if network == 'linear' else dict(epochs=60)
+    encoder = FrameAutoencoder(network=network, frames_per_episode=8, progress=False, **options).fit(eight)
     loss = encoder.history_['loss']
-    drawn = encoder.reconstruct(eight, progress=False)
-    errors = [(r['frame'] / 255 - e.obs['frame'] / 255) ** 2 for r, e in zip(drawn, eight)]
-    evaluated = np.concatenate(errors).mean()
-    print(network, loss.iloc[[0, 10, 30, -1]].round(5).tolist(), evaluated.round(5))
-    assert max(loss.iloc[-1], evaluated) < 0.2 * loss.iloc[0]
+    reconstructed = encoder.reconstruct(eight, progress=False)
+    errors = [(r['frame'] / 255 - e.obs['frame'] / 255) ** 2 for r, e in zip(reconstructed, eight)]
+    evaluation_loss = np.concatenate(errors).mean()
+    print(network, loss.iloc[[0, 10, 30, -1]].round(5).tolist(), evaluation_loss.round(5))
+    assert max(loss.iloc[-1], evaluation_loss) < 0.2 * loss.iloc[0]
 
 
 class _Colours(torch.nn.Module):
-    "The mean colour of a frame, and of the frame before it, by a ConvLSTM"
+    "A ConvLSTM that predicts the mean colour of a frame and of the previous frame"
 
     def __init__(self, shape):
         super().__init__()
@@ -136,12 +137,14 @@ class _Colours(torch.nn.Module):
 
 @pytest.mark.slow
 def test_a_conv_lstm_learns_eight_flights(film):
-    "What is seen and what was seen: a fifth of the loss that it began with"
+    "The colours of this frame and the previous one: the loss falls below a fifth of its first value"
     frames = [np.asarray(e.obs['frame'])[:, ::6, ::6] for e in film[:8]]
-    seen = [np.concatenate([now, now[[0, *range(len(now) - 1)]]], 1) for now in (f.mean((1, 2)) for f in frames)]
-    mean, std = np.concatenate(seen).mean(0), np.concatenate(seen).std(0)
-    rows = [Episode({'frame': f, 'sensors': (x - mean) / std}) for f, x in zip(frames, seen)]
-    read = WindowRows(eight := Recording(rows), ('frame', 'sensors'), Scale(np.zeros(6), np.ones(6), 10.0)).read
+    colours = [frame.mean((1, 2)) for frame in frames]
+    values = [np.concatenate([now, now[[0, *range(len(now) - 1)]]], 1) for now in colours]  # beside the previous frame
+    mean, std = np.concatenate(values).mean(0), np.concatenate(values).std(0)
+    rows = [Episode({'frame': f, 'sensors': (x - mean) / std}) for f, x in zip(frames, values)]
+    eight = Recording(rows)
+    read = WindowRows(eight, ('frame', 'sensors'), Scale(np.zeros(6), np.ones(6), 10.0)).read
     torch.manual_seed(0)
     model = _Colours((16, 16, 3))
 

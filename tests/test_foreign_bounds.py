@@ -1,6 +1,6 @@
-"""Small files that declare much: each is refused, or read, in a few seconds and little memory.
+"""Test small files that declare huge contents: each is refused, or read, in a few seconds and with little memory.
 
-Every attack runs in a process of its own, which may use some seconds of CPU and some memory beyond what it begins with.
+Every attack runs in a separate process, with limits on CPU time and on memory beyond what the process starts with.
 """
 
 import hashlib, json, os, pickle, resource, shutil, signal, sys, zipfile
@@ -35,49 +35,51 @@ from srlviz.studies.trials import Study, grid_trials  # noqa: E402
 from srlviz.widgets.runs import RunMonitor  # noqa: E402
 
 pytestmark = pytest.mark.skipif(sys.platform != 'linux', reason='it forks, and reads /proc')
-SECONDS, ROOM = 10, 2**29  # of CPU, and bytes of memory; what is refused takes far less
+MAX_SECONDS = 10  # CPU time; refusing takes far less
+MAX_BYTES = 2**29  # memory; refusing takes far less
 
 
-def bounded(read, seconds=SECONDS, room=ROOM):
-    "The message of the ValueError that `read` raises ('' for none), which may not take longer or need more memory"
+def run_bounded(read, max_seconds=MAX_SECONDS, max_bytes=MAX_BYTES):
+    "Call `read` in a child process with limits of CPU time and memory; return the message of its ValueError, or ''"
     from_child, to_parent = os.pipe()
     pid = os.fork()
     if not pid:
-        signal.alarm(60)  # what waits for somebody uses no CPU
+        signal.alarm(60)  # a reader that waits uses no CPU
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        resource.setrlimit(resource.RLIMIT_CPU, (max_seconds, max_seconds))
         resource.setrlimit(resource.RLIMIT_AS, (status('VmSize') + 2**32,) * 2)
         torch.set_num_threads(1)
-        before, said = start_measuring(), ('', '', False)
+        before = start_measuring()
+        outcome = '', '', False  # type and message of the error, and whether memory ran out
         try:
             read()
         except BaseException as e:
-            said = type(e).__name__, str(e), wanted_memory(e)
-        os.write(to_parent, pickle.dumps((*said, status('VmHWM') - before))[:60_000])
+            outcome = type(e).__name__, str(e), wanted_memory(e)
+        os.write(to_parent, pickle.dumps((*outcome, status('VmHWM') - before))[:60_000])
         os._exit(0)
     os.close(to_parent)
     with os.fdopen(from_child, 'rb') as f:
-        told = f.read()
+        output = f.read()
     code = os.waitpid(pid, 0)[1]
     killed = {signal.SIGKILL: 'too much CPU', signal.SIGXCPU: 'too much CPU', signal.SIGALRM: 'it waits'}
     assert code == 0, killed.get(os.WTERMSIG(code), code)
-    kind, message, wanted, peak = pickle.loads(told)
-    assert not wanted and peak < room, f'it takes {peak / 1e6:,.0f} MB: {kind} {message}'
+    kind, message, out_of_memory, peak = pickle.loads(output)
+    assert not out_of_memory and peak < max_bytes, f'it takes {peak / 1e6:,.0f} MB: {kind} {message}'
     assert kind in ('', 'ValueError'), f'{kind}: {message}'
     return message
 
 
-def refused(path, word, read, **limits):
-    "A ValueError that names the file and has a word in it, soon and without much memory"
-    message = bounded(read, **limits)
+def assert_refused(path, word, read, **limits):
+    "Assert that `read` raises a ValueError with the path and a word, within limits of time and memory"
+    message = run_bounded(read, **limits)
     assert str(path) in message and word in message, message
 
 
-# ---- data sets of LeRobot
+# ---- LeRobot data sets
 
 
-def lerobot(root, shape=(1,), dtype='float32', values=None, key='factor.x'):
-    "A set of one episode of four rows, whose info.json says of a column what it likes"
+def write_lerobot(root, shape=(1,), dtype='float32', values=None, key='factor.x'):
+    "Write a data set of one episode with four rows; info.json declares any shape and type for a column"
     column = pa.array([[0.0]] * 4 if values is None else values, pa.list_(pa.float32()))
     features = {key: dict(dtype=dtype, shape=list(shape)), 'index': dict(dtype='int64', shape=[1])}
     info = dict(codebase_version='v3.0', fps=10, features=features, total_episodes=1, total_frames=4)
@@ -95,42 +97,42 @@ def read_lerobot(root):
     return [np.asarray(x) for x in (*e.obs.values(), *e.factors.values())]
 
 
-def test_a_sound_set_of_lerobot_is_read(tmp_path):
-    assert bounded(lambda: read_lerobot(lerobot(tmp_path / 'set'))) == ''
+def test_a_valid_lerobot_data_set_is_read(tmp_path):
+    assert run_bounded(lambda: read_lerobot(write_lerobot(tmp_path / 'set'))) == ''
 
 
 @pytest.mark.parametrize('shape', [(5_000_000,), (10**6, 10**6), (2**53,) * 7, (2, 3)])
 @pytest.mark.parametrize('key', ['factor.x', 'observation.state'])
-def test_a_shape_of_lerobot_is_held_against_the_file(shape, key, tmp_path):
-    root = lerobot(tmp_path / 'set', shape, key=key)
-    refused(root, '', lambda: read_lerobot(root))
+def test_a_lerobot_shape_that_contradicts_the_file_is_refused(shape, key, tmp_path):
+    root = write_lerobot(tmp_path / 'set', shape, key=key)
+    assert_refused(root, '', lambda: read_lerobot(root))
 
 
-def test_a_wide_column_of_lerobot_makes_no_millions_of_factors(tmp_path):
-    "The shape is that of the file, which zeros keep small"
+def test_a_lerobot_column_with_a_million_values_a_row_is_refused(tmp_path):
+    "The declared shape is correct; the file is small because zeros compress well"
     zeros = pa.ListArray.from_arrays(pa.array(np.arange(5, dtype=np.int32) * 10**6), pa.array(np.zeros(4 * 10**6, 'f')))
-    root = lerobot(tmp_path / 'set', (10**6,), values=zeros)
-    refused(root / 'meta/info.json', '1,000,000', lambda: read_lerobot(root))
+    root = write_lerobot(tmp_path / 'set', (10**6,), values=zeros)
+    assert_refused(root / 'meta/info.json', '1,000,000', lambda: read_lerobot(root))
 
 
 @pytest.mark.parametrize(
     'name', ['meta/info.json', 'meta/episodes/chunk-000/file-000.parquet', 'data/chunk-000/file-000.parquet']
 )
-def test_a_pipe_in_a_set_of_lerobot_does_not_hang(name, tmp_path):
-    root = lerobot(tmp_path / 'set')
+def test_a_pipe_in_a_lerobot_data_set_does_not_hang(name, tmp_path):
+    root = write_lerobot(tmp_path / 'set')
     (root / name).unlink()
     os.mkfifo(root / name)
-    refused(root / name, '', lambda: read_lerobot(root))
+    assert_refused(root / name, '', lambda: read_lerobot(root))
 
 
-def test_a_link_in_a_set_of_lerobot_is_not_followed(tmp_path):
-    root = lerobot(tmp_path / 'set')
+def test_a_link_in_a_lerobot_data_set_is_not_followed(tmp_path):
+    root = write_lerobot(tmp_path / 'set')
     (root / 'meta/srlviz.json').symlink_to('/dev/zero')
-    refused(root / 'meta/srlviz.json', '', lambda: read_lerobot(root))
+    assert_refused(root / 'meta/srlviz.json', '', lambda: read_lerobot(root))
 
 
 def change_episodes(root, **columns):
-    "Write other values into the table of episodes"
+    "Replace columns of the table of episodes; return its file"
     file = root / 'meta/episodes/chunk-000/file-000.parquet'
     pq.write_table(pa.table(pq.read_table(file).to_pydict() | columns), file)
     return file
@@ -139,56 +141,59 @@ def change_episodes(root, **columns):
 @pytest.mark.parametrize('column', ['length', 'dataset_from_index', 'episode_index', 'data/file_index'])
 @pytest.mark.parametrize('value', [None, float('nan'), '4'])
 @pytest.mark.variants
-def test_numbers_of_episodes_of_lerobot_are_whole(column, value, tmp_path):
-    file = change_episodes(root := lerobot(tmp_path / 'set'), **{column: [value]})
-    refused(file, repr(column), lambda: read_lerobot(root))
+def test_numbers_of_lerobot_episodes_must_be_integers(column, value, tmp_path):
+    root = write_lerobot(tmp_path / 'set')
+    file = change_episodes(root, **{column: [value]})
+    assert_refused(file, repr(column), lambda: read_lerobot(root))
 
 
-def test_lengths_of_lerobot_do_not_wrap_around(tmp_path):
-    "Four lengths of 2**62 and one of 4 are 4 in 64 bits"
-    root, n = lerobot(tmp_path / 'set'), 5
-    whole = dict.fromkeys(('data/chunk_index', 'data/file_index'), [0] * n) | {'episode_index': [*range(n)]}
-    change_episodes(root, **whole, length=[2**62] * 4 + [4], dataset_from_index=[0, 2**62, -(2**63), -(2**62), 0])
+def test_lengths_of_lerobot_episodes_do_not_overflow(tmp_path):
+    "Four lengths of 2**62 and one of 4 add up to 4 in 64 bits"
+    root = write_lerobot(tmp_path / 'set')
+    n = 5
+    indices = dict.fromkeys(('data/chunk_index', 'data/file_index'), [0] * n) | {'episode_index': [*range(n)]}
+    change_episodes(root, **indices, length=[2**62] * 4 + [4], dataset_from_index=[0, 2**62, -(2**63), -(2**62), 0])
     info = json.loads((root / 'meta/info.json').read_text())
     (root / 'meta/info.json').write_text(json.dumps(info | dict(total_episodes=n)))
-    refused(root / 'meta/episodes', str(2**64 + 4), lambda: read_lerobot(root))
+    assert_refused(root / 'meta/episodes', str(2**64 + 4), lambda: read_lerobot(root))
 
 
-def test_a_linked_folder_of_episodes_of_lerobot_is_not_followed(tmp_path):
-    root, elsewhere = lerobot(tmp_path / 'set'), tmp_path / 'elsewhere'
+def test_a_linked_folder_of_lerobot_episodes_is_not_followed(tmp_path):
+    root, elsewhere = write_lerobot(tmp_path / 'set'), tmp_path / 'elsewhere'
     (root / 'meta/episodes/chunk-000').rename(elsewhere)
     (root / 'meta/episodes/chunk-000').symlink_to(elsewhere)
-    refused(root, 'chunk-000', lambda: read_lerobot(root))
+    assert_refused(root, 'chunk-000', lambda: read_lerobot(root))
 
 
-def test_a_long_word_of_lerobot_does_not_widen_every_row(tmp_path):
+def test_one_long_lerobot_text_does_not_widen_all_rows(tmp_path):
     "A row of 10 MB among 1,000 makes an array of 40 GB"
-    root, n = lerobot(tmp_path / 'set', dtype='string'), 1000
+    root = write_lerobot(tmp_path / 'set', dtype='string')
+    n = 1000
     info = json.loads((root / 'meta/info.json').read_text())
     (root / 'meta/info.json').write_text(json.dumps(info | dict(total_frames=n)))
     change_episodes(root, length=[n])
     words = pa.table({'factor.x': ['w' * 10**7] + [''] * (n - 1), 'index': range(n)})
     pq.write_table(words, root / 'data/chunk-000/file-000.parquet')
-    refused(root, '', lambda: read_lerobot(root))
+    assert_refused(root, '', lambda: read_lerobot(root))
 
 
-def test_rows_of_more_cells_than_names_are_refused(tmp_path):
-    "Pandas would take the first cell of each as a name"
+def test_rows_with_more_cells_than_columns_are_refused(tmp_path):
+    "Pandas would take the first cell of each row as its index"
     (path := tmp_path / 'more.csv').write_text('a,b\n1,2,3\n4,5,6\n')
-    refused(path, 'Length of header', lambda: load_csv(path))
+    assert_refused(path, 'Length of header', lambda: load_csv(path))
 
 
 def test_a_table_of_100000_columns_is_refused(tmp_path):
     line = ','.join(f'c{i}' for i in range(100_000))
     (path := tmp_path / 'wide.csv').write_text(f"{line}\n{'1,' * 99_999}1\n")
-    refused(path, '100,000', lambda: load_csv(path))
+    assert_refused(path, '100,000', lambda: load_csv(path))
 
 
 # ---- weights
 
 
 class Command:
-    "What a pickle of torch may not name"
+    "An object whose pickle names a function that weights may not name"
 
     def __reduce__(self):
         return os.getcwd, ()
@@ -204,105 +209,108 @@ WEIGHTS = {
 @pytest.mark.parametrize('form', ['zip', '2018'])
 def test_weights_name_tensors_and_nothing_else(reader, form, tmp_path):
     torch.save({'w': Command()}, path := tmp_path / 'w.pth', _use_new_zipfile_serialization=form == 'zip')
-    refused(path, 'getcwd', lambda: WEIGHTS[reader](path))
+    assert_refused(path, 'getcwd', lambda: WEIGHTS[reader](path))
 
 
 @pytest.mark.parametrize('reader', WEIGHTS)
-def test_packed_weights_are_refused(reader, tmp_path):
-    "A zip in which the bytes of a tensor are packed could declare a thousand times what it has"
+def test_compressed_weights_are_refused(reader, tmp_path):
+    "In a zip with compressed tensors, the declared size could be a thousand times that of the file"
     torch.save({'w': torch.zeros(2)}, whole := tmp_path / 'whole.pth')
     with zipfile.ZipFile(whole) as z, zipfile.ZipFile(path := tmp_path / 'w.pth', 'w', zipfile.ZIP_DEFLATED) as packed:
         for name in z.namelist():
             packed.writestr(name, z.read(name) + bytes(2**20 * name.endswith('data/0')))
-    refused(path, 'is packed by the method', lambda: WEIGHTS[reader](path))
+    assert_refused(path, 'is packed by the method', lambda: WEIGHTS[reader](path))
 
 
-def test_thousands_of_tensors_of_the_same_bytes_are_refused(tmp_path):
+def test_hundreds_of_tensors_that_share_bytes_are_refused(tmp_path):
     shared = torch.ones(10**5)
     torch.save({f'w{i}': shared[i:] for i in range(500)}, path := tmp_path / 'w.pth')
-    refused(path, 'ten times', lambda: load_resnet(ResNet(18), path))
+    assert_refused(path, 'ten times', lambda: load_resnet(ResNet(18), path))
 
 
 @pytest.mark.parametrize('reader', WEIGHTS)
 @pytest.mark.parametrize('form', ['zip', '2018'])
-def test_weights_have_no_key_of_more_than_64_bits(reader, form, tmp_path):
-    "Multiples of 2**61 - 1 fall on one place of a dictionary: 100,000 of them take minutes"
+def test_weights_with_keys_of_more_than_64_bits_are_refused(reader, form, tmp_path):
+    "All multiples of 2**61 - 1 have the same hash: a dictionary of 100,000 of them takes minutes"
     keys = {(2**61 - 1) * i: None for i in range(16)}
     torch.save(keys, path := tmp_path / 'w.pth', _use_new_zipfile_serialization=form == 'zip')
-    refused(path, 'bits', lambda: WEIGHTS[reader](path))
+    assert_refused(path, 'bits', lambda: WEIGHTS[reader](path))
 
 
-def test_a_pipe_for_weights_is_not_waited_for(tmp_path):
+def test_loading_weights_does_not_wait_for_a_pipe(tmp_path):
     os.mkfifo(path := tmp_path / 'w.pth')
-    refused(path, 'not a regular file', lambda: load_resnet(ResNet(18), path))
+    assert_refused(path, 'not a regular file', lambda: load_resnet(ResNet(18), path))
 
 
 # ---- encoders and agents
 
 
-def test_an_argument_that_counts_nothing_makes_no_layers(tmp_path):
-    "`last_relu` is yes or no"
-    assert bounded(lambda: three_layers(2, 2, 2, last_relu=10**9), room=2**26) == ''
+def test_a_number_for_a_flag_builds_no_layers(tmp_path):
+    "`last_relu` is a flag"
+    assert run_bounded(lambda: three_layers(2, 2, 2, last_relu=10**9), max_bytes=2**26) == ''
 
 
 def forge(encoder, path, tensors, **change):
-    "Save an encoder, then write other fields and tensors, under a checksum that is right"
+    "Save an encoder, then write other fields and tensors, with a valid checksum"
     encoder.save(path)
-    about, have = saving._read(path)
-    about, have = about | change, have | tensors
-    about['checksum'] = saving._checksum(about, have)
-    save_file(have, path, metadata={'srlviz': json.dumps(about)})
+    about, saved_tensors = saving._read(path)
+    about = about | change
+    tensors = saved_tensors | tensors
+    about['checksum'] = saving._checksum(about, tensors)
+    save_file(tensors, path, metadata={'srlviz': json.dumps(about)})
 
 
 COLUMNS = {
     'of one array': {f'c{i}': {'array': 'more_'} for i in range(2000)},
-    'of one number beside an array': {'a': {'array': 'more_'}} | {f'c{i}': 1 for i in range(2000)},
+    'of one array and one number': {'a': {'array': 'more_'}} | {f'c{i}': 1 for i in range(2000)},
 }
 
 
 @pytest.mark.parametrize('name', COLUMNS)
-def test_a_table_of_2000_columns_of_one_array_is_refused(name, tmp_path):
+def test_a_table_of_2000_columns_in_a_small_file_is_refused(name, tmp_path):
     table = {'more_': {'table': COLUMNS[name]}}
     forge(Majority(n_codes=3), path := tmp_path / 'e.safetensors', {'more_': torch.zeros(10**6)}, learned=table)
     assert path.stat().st_size < 5e6
-    refused(path, '', lambda: load_encoder(path, Majority))
+    assert_refused(path, '', lambda: load_encoder(path, Majority))
 
 
-def test_values_of_one_array_are_refused(tmp_path):
-    "What a class makes of its arguments may be a copy of each"
+def test_values_that_share_an_array_are_refused(tmp_path):
+    "A class may copy each of its arguments"
     values = {'more_': [{'array': 'more_'}] * 2000}
     forge(Majority(n_codes=3), path := tmp_path / 'e.safetensors', {'more_': torch.zeros(10**6)}, learned=values)
-    refused(path, "'more_'", lambda: load_encoder(path, Majority))
+    assert_refused(path, "'more_'", lambda: load_encoder(path, Majority))
 
 
-def forged_agent(path, memory, **arguments):
+def forge_agent(path, memory, **arguments):
+    "Save an agent whose file declares other arguments of the memory, with a valid checksum"
     MemoryAgent(memory, dict(n_in=8, n_hidden=8), 10, width=8).fit(None).save(path)
-    about, have = saving._read(path)
+    about, tensors = saving._read(path)
     about['arguments'] |= {'arguments': {'dict': dict(n_in=8, n_hidden=8) | arguments}}
-    about['checksum'] = saving._checksum(about, have)
-    save_file(have, path, metadata={'srlviz': json.dumps(about)})
+    about['checksum'] = saving._checksum(about, tensors)
+    save_file(tensors, path, metadata={'srlviz': json.dumps(about)})
 
 
 @pytest.mark.parametrize('arguments', [dict(order=1024), dict(order=1024, theta=1e-300), dict(n_hidden=1024)])
-def test_nothing_is_computed_for_a_memory_before_its_weights_are_compared(arguments, tmp_path):
-    forged_agent(path := tmp_path / 'a.safetensors', 'LMU', **arguments)
-    refused(path, '', lambda: load_policy(path), seconds=2)
+def test_the_weights_of_a_memory_are_compared_before_it_is_built(arguments, tmp_path):
+    path = tmp_path / 'a.safetensors'
+    forge_agent(path, 'LMU', **arguments)
+    assert_refused(path, '', lambda: load_policy(path), max_seconds=2)
 
 
 @pytest.mark.parametrize('name', sorted(catalog('memories')))
-def test_a_memory_without_weights_computes_nothing(name):
-    "Where tensors have shapes alone, every memory of the catalogue is made at once, however wide"
+def test_building_a_memory_without_data_is_cheap(name):
+    "On the device `meta`, where tensors have no data, every memory of the catalogue is built at once, at any width"
 
-    def made():
+    def build():
         with torch.device('meta'):
             catalog('memories')[name](1024, 1024)
 
-    assert bounded(made, seconds=2, room=2**26) == ''
+    assert run_bounded(build, max_seconds=2, max_bytes=2**26) == ''
 
 
-def test_a_memory_of_a_small_file_is_made_in_seconds():
-    "Its weights have 4 kB; what is computed of its order grows faster"
-    assert bounded(lambda: catalog('memories')['LMU'](1, 1, 512, 0.001), seconds=4) == ''
+def test_a_memory_with_few_weights_is_built_in_seconds():
+    "Its weights take 4 kB, but the work to build it grows faster with its order"
+    assert run_bounded(lambda: catalog('memories')['LMU'](1, 1, 512, 0.001), max_seconds=4) == ''
 
 
 # ---- results in .npz
@@ -310,11 +318,15 @@ def test_a_memory_of_a_small_file_is_made_in_seconds():
 
 @pytest.fixture(scope='module')
 def zeros(tmp_path_factory):
-    "1.5 MB that unpack to 1.5 GB, as its headers say"
-    path, n, head = tmp_path_factory.mktemp('npz') / 'zeros.npz', 1500, npy((1500, 2**20))
+    "A file of 1.5 MB that unpacks to 1.5 GB, as its headers declare"
+    path = tmp_path_factory.mktemp('npz') / 'zeros.npz'
+    n = 1500
+    header = npy((n, 2**20))
     with zipfile.ZipFile(path, 'w') as z:
-        z.writestr(member := zipfile.ZipInfo('0/importance.x.npy'), packed_zeros(head, n))
-        member.compress_type, member.file_size = zipfile.ZIP_DEFLATED, len(head) + n * 2**20
+        member = zipfile.ZipInfo('0/importance.x.npy')
+        z.writestr(member, packed_zeros(header, n))
+        member.compress_type = zipfile.ZIP_DEFLATED
+        member.file_size = len(header) + n * 2**20
     assert path.stat().st_size < 3e6
     return path
 
@@ -328,20 +340,20 @@ RESULTS = {
 
 @pytest.mark.parametrize('name', RESULTS)
 def test_results_that_unpack_to_gigabytes_are_refused(name, zeros):
-    refused(zeros, 'bytes, more than', lambda: RESULTS[name](zeros), seconds=3)
+    assert_refused(zeros, 'bytes, more than', lambda: RESULTS[name](zeros), max_seconds=3)
 
 
 # ---- tables in Parquet
 
 
 def zero_lists(n_rows, n):
-    "A column of lists, n things in each row, of structures of zeros"
+    "Return a column of lists, each with `n` structures of zeros"
     numbers = pa.StructArray.from_arrays([pa.array(np.zeros(n_rows * n))], ['x'])
     return pa.ListArray.from_arrays(pa.array(np.arange(n_rows + 1, dtype=np.int32) * n), numbers)
 
 
 def targets_folder(path):
-    "What is read first of a folder of targets"
+    "Write the files of a folder of targets that are read first"
     path.mkdir()
     fields = dict(
         format='srlviz targets',
@@ -367,27 +379,27 @@ def test_a_wide_column_of_flights_is_refused(tmp_path):
     info['files']['meta/flights.parquet'] = [file.stat().st_size, hashlib.sha256(file.read_bytes()).hexdigest()[:32]]
     (root / 'meta/info.json').write_text(json.dumps(info))
     assert file.stat().st_size < 100_000
-    refused(file, "'more'", lambda: read_flights(root))
+    assert_refused(file, "'more'", lambda: read_flights(root))
 
 
 def test_a_wide_column_of_targets_is_refused(tmp_path):
     path = targets_folder(tmp_path / 'targets')
     columns = {k: pa.array([0]) for k in ('episode', 'start', 'split')} | {'more': zero_lists(1, 4 * 10**6)}
     pq.write_table(pa.table(columns), file := path / 'table.parquet', compression='zstd')
-    refused(file, "'more'", lambda: load_targets(path))
+    assert_refused(file, "'more'", lambda: load_targets(path))
 
 
 @pytest.mark.parametrize('column', ['tasks', 'factor/wind'])
-def test_a_wide_column_of_episodes_of_lerobot_is_refused(column, tmp_path):
-    file = lerobot(root := tmp_path / 'set') / 'meta/episodes/chunk-000/file-000.parquet'
+def test_a_wide_column_of_lerobot_episodes_is_refused(column, tmp_path):
+    file = write_lerobot(root := tmp_path / 'set') / 'meta/episodes/chunk-000/file-000.parquet'
     pq.write_table(pq.read_table(file).append_column(column, zero_lists(1, 3 * 10**6)), file, compression='zstd')
-    refused(file, repr(column), lambda: load_lerobot(root))
+    assert_refused(file, repr(column), lambda: load_lerobot(root))
 
 
-def test_a_pipe_for_a_table_of_targets_is_not_waited_for(tmp_path):
+def test_loading_targets_does_not_wait_for_a_pipe(tmp_path):
     path = targets_folder(tmp_path / 'targets')
     os.mkfifo(path / 'table.parquet')
-    refused(path / 'table.parquet', 'not a regular file', lambda: load_targets(path))
+    assert_refused(path / 'table.parquet', 'not a regular file', lambda: load_targets(path))
 
 
 # ---- folders of runs
@@ -399,8 +411,8 @@ def square(x: int = 0) -> list[dict]:
     return []
 
 
-def run_folder(root, trials, names=()):
-    "A sweep of trials (hash -> parameters), and a curve of one that is done"
+def write_run_folder(root, trials, names=()):
+    "Write a sweep of trials (hash -> parameters) and the curve of a finished trial"
     (root / 'grids').mkdir(parents=True)
     (place := root / 'trials' / KEY).mkdir(parents=True)
     (root / 'sweep.json').write_text(json.dumps(dict(layout=1, study='s', trial='m:t')))
@@ -412,28 +424,28 @@ def run_folder(root, trials, names=()):
     return root
 
 
-def test_a_curve_of_20000_names_is_read_in_part(tmp_path):
-    root = run_folder(tmp_path / 'out', [[KEY[:10], {}]], [f'n{i}' for i in range(20_000)])
+def test_a_curve_of_20000_names_is_truncated(tmp_path):
+    root = write_run_folder(tmp_path / 'out', [[KEY[:10], {}]], [f'n{i}' for i in range(20_000)])
 
     def read():
         runs = RunFolder(root)
         runs.refresh()
         assert runs.curves([KEY])['name'].nunique() == MAX_NAMES
 
-    assert bounded(read) == ''
+    assert run_bounded(read) == ''
 
 
 GRIDS = {
     'many trials': [[f'{i:010x}', {}] for i in range(1001)],
-    'a parameter of its own for each trial': [[f'{i:010x}', {f'x{i}': i}] for i in range(3000)],
+    'a different parameter for each trial': [[f'{i:010x}', {f'x{i}': i}] for i in range(3000)],
 }
 
 
 @pytest.mark.parametrize('name', GRIDS)
-def test_a_grid_without_end_is_refused(name, tmp_path, monkeypatch):
+def test_a_recorded_grid_that_is_too_large_is_refused(name, tmp_path, monkeypatch):
     if name == 'many trials':
         monkeypatch.setattr('srlviz.core.jobs.runs.MAX_TRIALS', 1000)
-    root = run_folder(tmp_path / 'out', GRIDS[name])
+    root = write_run_folder(tmp_path / 'out', GRIDS[name])
 
     def read():
         assert RunMonitor(root, watch=False, interactive=False).state == 'lost'
@@ -443,11 +455,11 @@ def test_a_grid_without_end_is_refused(name, tmp_path, monkeypatch):
                 runs.refresh()
         runs.refresh()
 
-    refused(root / 'grids', f'{len(GRIDS[name]):,} trials', read)
+    assert_refused(root / 'grids', f'{len(GRIDS[name]):,} trials', read)
 
 
-def test_a_sweep_writes_no_folder_that_cannot_be_opened_again(tmp_path, monkeypatch):
-    "Two grids of 600 trials each are 1,200"
+def test_a_sweep_writes_no_folder_that_it_cannot_reopen(tmp_path, monkeypatch):
+    "Two grids of 600 trials each add up to 1,200"
     monkeypatch.setattr('srlviz.core.jobs.runs.MAX_TRIALS', 1000)
     open_store(tmp_path, study := Study(square))
     for start in 0, 600:
@@ -461,7 +473,7 @@ def test_a_sweep_writes_no_folder_that_cannot_be_opened_again(tmp_path, monkeypa
     open_store(tmp_path, study)
 
 
-def test_a_grid_may_be_large():
+def test_a_grid_up_to_the_limits_is_accepted():
     check_grid([{}] * MAX_TRIALS, 'grids')
     check_grid([{f'x{i}': 0 for i in range(MAX_CELLS // 1000)}] * 1000, 'grids')
     with pytest.raises(ValueError):
@@ -472,7 +484,7 @@ def trial(x: int = 0, y: int = 0, z: int = 0):
     return []
 
 
-def test_a_grid_without_end_is_not_begun():
+def test_a_grid_of_a_billion_trials_is_refused():
     thousand = [*range(1000)]
-    message = bounded(lambda: grid_trials(Study(trial), dict(x=thousand, y=thousand, z=thousand)), seconds=3)
+    message = run_bounded(lambda: grid_trials(Study(trial), dict(x=thousand, y=thousand, z=thousand)), max_seconds=3)
     assert '1,000,000,000 trials' in message

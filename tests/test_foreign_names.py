@@ -1,7 +1,7 @@
-"""A name that a file holds is looked up in the catalogue and nowhere else, whatever text of whatever file it stands in.
+"""Files cannot name code to import: a name that a file holds is looked up in the catalogue and nowhere else.
 
-Every text of a specimen of every format becomes `os:getcwd`, `builtins:print`, `this:s` or `this`, a module whose
-import prints; then every reader of that format reads it.
+Each string in a specimen of each format is replaced by `os:getcwd`, `builtins:print`, `this:s` or `this` (a module
+whose import prints); then every reader of that format reads the file.
 """
 
 import builtins, csv, importlib, io, json, os, re, shutil, sys, zipfile
@@ -24,286 +24,321 @@ from srlviz.core import saving  # noqa: E402
 from srlviz.core.files import sample_path  # noqa: E402
 
 NAMES = 'os:getcwd', 'builtins:print', 'this:s', 'this'
-PLANTED = {n.partition(':')[0] for n in NAMES}
+MODULES = {n.partition(':')[0] for n in NAMES}
 
 
-SEEN = []  # what was imported by name or printed
+EVENTS = []  # imports by name, and prints
 
 
-def printed(*words, **how):
-    if 'file' not in how:  # numba writes its listings to a buffer
-        SEEN.append(f'print of {words!r:.200}')
+def record_print(*values, **options):
+    if 'file' not in options:  # numba writes its listings to a buffer
+        EVENTS.append(f'print of {values!r:.200}')
 
 
 @pytest.fixture
-def watched(monkeypatch):
-    "Import by name and print are noted; gives what was noted since, and whether `this` was imported"
-    real = importlib.import_module
+def recorded_events(monkeypatch):
+    "Record imports by name and prints; give a function that returns them, and whether `this` was imported"
+    original = importlib.import_module
 
     def import_module(name, package=None):
-        if name.partition('.')[0] in PLANTED:
-            SEEN.append(f'import of {name}')
-        return real(name, package)
+        if name.partition('.')[0] in MODULES:
+            EVENTS.append(f'import of {name}')
+        return original(name, package)
 
-    SEEN.clear()
+    EVENTS.clear()
     monkeypatch.setattr(importlib, 'import_module', import_module)
-    monkeypatch.setattr(builtins, 'print', printed)
-    yield lambda: SEEN + [m for m in sys.modules if m == 'this']
+    monkeypatch.setattr(builtins, 'print', record_print)
+    yield lambda: EVENTS + [m for m in sys.modules if m == 'this']
     sys.modules.pop('this', None)
 
 
-# ---- the texts of a file: field -> a function from a word to the bytes of the file with that word in the field
+# ---- the strings of a file: field -> a function from a word to the bytes of the file with that word in the field
 
 
-def in_json(data, wrap=lambda text: text.encode()):
-    "Each text and each first name of an object; of equal fields in a list the first"
-    found = {}
+def json_fields(data, wrap=lambda text: text.encode()):
+    "Each string and the first key of each object; only the first of equal fields in a list"
+    fields = {}
 
-    def walk(x, path, rebuild):
-        if isinstance(x, str):
-            found.setdefault(path, rebuild)
-        elif isinstance(x, list):
-            for i, v in enumerate(x[:3]):
-                walk(v, f'{path}[]', lambda new, i=i: rebuild([*x[:i], new, *x[i + 1 :]]))
-        elif isinstance(x, dict):
-            for k, v in x.items():
-                walk(v, f'{path}.{k}', lambda new, k=k: rebuild(x | {k: new}))
-            for k in list(x)[:1]:
-                renamed = lambda word, k=k: rebuild({word if n == k else n: v for n, v in x.items()})
-                found.setdefault(f'{path}, its first name', renamed)
+    def walk(value, path, rebuild):
+        if isinstance(value, str):
+            fields.setdefault(path, rebuild)
+        elif isinstance(value, list):
+            for i, v in enumerate(value[:3]):
+                walk(v, f'{path}[]', lambda new, i=i: rebuild([*value[:i], new, *value[i + 1 :]]))
+        elif isinstance(value, dict):
+            for k, v in value.items():
+                walk(v, f'{path}.{k}', lambda new, k=k: rebuild(value | {k: new}))
+            for key in list(value)[:1]:
 
-    content = json.loads(data)
-    walk(content, '', lambda new: wrap(json.dumps(new)))
-    return found
+                def rename(word, key=key):
+                    return rebuild({word if k == key else k: v for k, v in value.items()})
+
+                fields.setdefault(f'{path}, its first name', rename)
+
+    walk(json.loads(data), '', lambda new: wrap(json.dumps(new)))
+    return fields
 
 
-def in_csv(data):
+def csv_fields(data):
+    "The names of the columns, and the cells of the first row"
     rows = list(csv.reader(io.StringIO(data.decode())))
 
-    def changed(r, c, word):
-        again = [[*row[:c], word, *row[c + 1 :]] if i == r else row for i, row in enumerate(rows)]
-        csv.writer(out := io.StringIO(), lineterminator='\n').writerows(again)
+    def replaced(r, c, word):
+        new_rows = [[*row[:c], word, *row[c + 1 :]] if i == r else row for i, row in enumerate(rows)]
+        out = io.StringIO()
+        csv.writer(out, lineterminator='\n').writerows(new_rows)
         return out.getvalue().encode()
 
     return {
-        f'line {r + 1}, {name}': lambda word, r=r, c=c: changed(r, c, word)
+        f'line {r + 1}, {name}': lambda word, r=r, c=c: replaced(r, c, word)
         for c, name in enumerate(rows[0])
         for r in (0, 1)
     }
 
 
-def in_parquet(data):
+def parquet_fields(data):
+    "The first value of each column of strings, and the name of the first column"
     table = pq.read_table(io.BytesIO(data))
 
-    def written(t):
-        pq.write_table(t, out := io.BytesIO())
+    def to_bytes(t):
+        out = io.BytesIO()
+        pq.write_table(t, out)
         return out.getvalue()
 
-    def value(c, word):
+    def replaced(c, word):
         first, *rest = table.column(c).to_pylist()
         new = [word] * len(first) if isinstance(first, list) else word
-        return written(table.set_column(c, table.field(c), pa.array([new, *rest], table.field(c).type)))
+        return to_bytes(table.set_column(c, table.field(c), pa.array([new, *rest], table.field(c).type)))
+
+    def renamed(word):
+        return to_bytes(table.rename_columns([word, *table.column_names[1:]]))
 
     def is_text(kind):
         return pa.types.is_string(kind) or pa.types.is_list(kind) and pa.types.is_string(kind.value_type)
 
     texts = [c for c in range(table.num_columns) if len(table) and is_text(table.field(c).type)]
-    found = {f'column {table.column_names[c]}': lambda word, c=c: value(c, word) for c in texts}
-    renamed = lambda word: written(table.rename_columns([word, *table.column_names[1:]]))
-    return found | {'name of the first column': renamed}
+    fields = {f'column {table.column_names[c]}': lambda word, c=c: replaced(c, word) for c in texts}
+    return fields | {'name of the first column': renamed}
 
 
-def in_npz(data):
+def npz_fields(data):
+    "The strings of text arrays and of JSON in arrays, and the name of the first array"
     arrays = dict(np.load(io.BytesIO(data), allow_pickle=False))
 
-    def written(changed):
-        np.savez(out := io.BytesIO(), **changed)
+    def to_bytes(new_arrays):
+        out = io.BytesIO()
+        np.savez(out, **new_arrays)
         return out.getvalue()
 
-    found = {}
+    fields = {}
     for name, a in arrays.items():
-        put = lambda new, name=name: written(arrays | {name: new})
+
+        def put(new, name=name):
+            return to_bytes(arrays | {name: new})
+
         if a.dtype.kind == 'U' and not a.ndim and str(a)[:1] == '{':
-            parts = in_json(str(a), lambda text, put=put: put(np.array(text)))
+            parts = json_fields(str(a), lambda text, put=put: put(np.array(text)))
         elif a.dtype == np.uint8 and bytes(a[:1].tobytes()) == b'{':
-            parts = in_json(a.tobytes(), lambda text, put=put: put(np.frombuffer(text.encode(), np.uint8)))
+            parts = json_fields(a.tobytes(), lambda text, put=put: put(np.frombuffer(text.encode(), np.uint8)))
         elif a.dtype.kind == 'U' and a.size:
             parts = {'': lambda word, a=a, put=put: put(np.array([word, *a.ravel()[1:]]).reshape(a.shape))}
         else:
             parts = {}
-        found |= {f'{name} {part}': change for part, change in parts.items()}
+        fields |= {f'{name} {part}': change for part, change in parts.items()}
     first = next(iter(arrays))
-    return found | {f'name of {first}': lambda word: written({word if k == first else k: a for k, a in arrays.items()})}
+    renamed = {f'name of {first}': lambda word: to_bytes({word if k == first else k: a for k, a in arrays.items()})}
+    return fields | renamed
 
 
-def in_zip(data):
-    "The JSON in an archive"
+def zip_fields(data):
+    "The strings of the JSON files in an archive"
     with zipfile.ZipFile(io.BytesIO(data)) as z:
         members = {m.filename: (z.read(m), m.compress_type) for m in z.infolist()}
 
-    def written(name, text):
-        with zipfile.ZipFile(out := io.BytesIO(), 'w') as z:
-            for n, (content, how) in members.items():
-                z.writestr(zipfile.ZipInfo(n), text if n == name else content, how)
+    def replaced(name, text):
+        out = io.BytesIO()
+        with zipfile.ZipFile(out, 'w') as z:
+            for n, (content, compression) in members.items():
+                z.writestr(zipfile.ZipInfo(n), text if n == name else content, compression)
         return out.getvalue()
 
-    jsons = [n for n in members if n.endswith('.json')]
-    return {f'{n} {k}': f for n in jsons for k, f in in_json(members[n][0], lambda text, n=n: written(n, text)).items()}
+    fields = {}
+    for name in members:
+        if name.endswith('.json'):
+            parts = json_fields(members[name][0], lambda text, name=name: replaced(name, text))
+            fields |= {f'{name} {part}': change for part, change in parts.items()}
+    return fields
 
 
-def in_weights(data):
+def strings_only(value):
+    "Keep dictionaries and strings; replace everything else by 0"
+    if isinstance(value, dict):
+        return {k: strings_only(v) for k, v in value.items()}
+    return value if isinstance(value, str) else 0
+
+
+def weights_fields(data):
+    "The strings and keys of a file of torch, and those of the JSON in its `config`"
     content = torch.load(io.BytesIO(data), weights_only=True)
-    told = lambda x: {k: told(v) for k, v in x.items()} if isinstance(x, dict) else x if isinstance(x, str) else 0
 
-    def written(new):
-        torch.save(new, out := io.BytesIO())
+    def to_bytes(new_content):
+        out = io.BytesIO()
+        torch.save(new_content, out)
         return out.getvalue()
 
-    def put(x, new):
-        "The tensors and numbers of x, with the texts and the names of `new`"
-        if not isinstance(x, dict):
-            return new if isinstance(x, str) else x
-        return {k: put(v, n) for v, (k, n) in zip(x.values(), new.items())}
+    def put(value, new):
+        "Take tensors and numbers from `value`, strings and keys from `new`"
+        if not isinstance(value, dict):
+            return new if isinstance(value, str) else value
+        return {k: put(v, n) for v, (k, n) in zip(value.values(), new.items())}
 
-    found = in_json(json.dumps(told(content)), lambda text: written(put(content, json.loads(text))))
+    fields = json_fields(json.dumps(strings_only(content)), lambda text: to_bytes(put(content, json.loads(text))))
     if isinstance(content, dict) and isinstance(content.get('config'), str):
-        config = in_json(content['config'], lambda text: written(content | dict(config=text)))
-        found |= {f'config {k}': f for k, f in config.items()}
-    return found
+        config = json_fields(content['config'], lambda text: to_bytes(content | {'config': text}))
+        fields |= {f'config {part}': change for part, change in config.items()}
+    return fields
 
 
-def in_safetensors(path):
-    about, tensors = saving._read(path)
+def safetensors_fields(path):
+    "The strings of the metadata; the changed files have a correct checksum"
+    metadata, tensors = saving._read(path)
 
-    def written(text):
-        "Under a checksum that is right"
+    def replaced(text):
         new = json.loads(text)
         if 'checksum' in new:
             new['checksum'] = saving._checksum(new, tensors)
         save_file(tensors, path, metadata={'srlviz': json.dumps(new)})
         return path.read_bytes()
 
-    return in_json(json.dumps(about), written)
+    return json_fields(json.dumps(metadata), replaced)
 
 
-def texts_of(path):
-    "The texts of a file: field -> a function from a word to the changed bytes"
+def text_fields(path):
+    "The strings of a file: field -> a function from a word to the changed bytes"
     data, kind = path.read_bytes(), path.suffix
     if kind in ('.json', '.ipynb'):
-        return in_json(data)
-    of = {'.csv': in_csv, '.parquet': in_parquet, '.npz': in_npz, '.zip': in_zip, '.pt': in_weights}
+        return json_fields(data)
     if kind == '.safetensors':
-        return in_safetensors(path)
+        return safetensors_fields(path)
     if kind == '.md':
         return {'all': lambda word: word.encode()}
-    return of[kind](data) if kind in of else {}
+    functions = {
+        '.csv': csv_fields,
+        '.parquet': parquet_fields,
+        '.npz': npz_fields,
+        '.zip': zip_fields,
+        '.pt': weights_fields,
+    }
+    return functions[kind](data) if kind in functions else {}
 
 
 # ---- formats that the fuzzer does not have
 
 
-def agent(place):
-    "One whose file says how large its memory is, and one whose file does not"
+def agent(folder):
+    "An agent whose file has the sizes of its memory, and one whose file does not"
     from gymnasium import spaces
     from srlviz.agents.actor_critic import memory_network
     from srlviz.agents.player import MemoryAgent, space_config
 
     for task, sizes in ('RepeatFirst-easy', dict(n_in=4, n_hidden=64)), ('RepeatPrevious-easy', None):
-        made = MemoryAgent('GRU', sizes, 10, space_config(spaces.Discrete(4)), {}, 4, 0, task)
-        made.network_ = memory_network(10, 'GRU', made.acting.kind, width=4, n_hidden=64, head_layers=0)
-        made.save(place / f'{task}_GRU.safetensors')
+        new_agent = MemoryAgent('GRU', sizes, 10, space_config(spaces.Discrete(4)), {}, 4, 0, task)
+        new_agent.network_ = memory_network(10, 'GRU', new_agent.acting.kind, width=4, n_hidden=64, head_layers=0)
+        new_agent.save(folder / f'{task}_GRU.safetensors')
 
 
-def read_agent(place):
+def read_agent(folder):
     from srlviz.agents.player import MemoryAgent, load_policy
     from srlviz.agents.player import load_agents
     from srlviz.widgets.agents.returns import Agents
 
-    for path in place.glob('*.safetensors'):
+    for path in folder.glob('*.safetensors'):
         for read in load_policy, MemoryAgent.load, lambda p: saving.load_encoder(p, MemoryAgent), saving.load_encoder:
             with suppress(Exception):
                 read(path)
     with suppress(Exception):
-        load_agents(place)
-    agents = Agents(place)  # as MMERDashboard asks them
+        load_agents(folder)
+    agents = Agents(folder)  # as MMERDashboard reads them
     for task in 'RepeatFirst-easy', 'RepeatPrevious-easy':
         with suppress(Exception):
             agents.of(task, 'GRU')
 
 
-def results(place):
-    shutil.copy(sample_path('qedr/popgym_RepeatFirst-easy_GRU.npz'), place / 'qedr.npz')
+def results(folder):
+    shutil.copy(sample_path('qedr/popgym_RepeatFirst-easy_GRU.npz'), folder / 'qedr.npz')
 
 
-def read_results(place):
+def read_results(folder):
     from srlviz.core.questions import Answer, load_answers
 
     with suppress(Exception):
-        repr(Answer.load(place / 'qedr.npz'))
-    repr(load_answers(place / 'qedr.npz'))
+        repr(Answer.load(folder / 'qedr.npz'))
+    repr(load_answers(folder / 'qedr.npz'))
 
 
-def targets(place):
+def targets(folder):
     from srlviz.data.landing import read_flights
     from srlviz.evaluate.prediction.target_table import save_targets
     from srlviz.evaluate.targets import landing_targets, score_targets
 
-    asked = landing_targets(read_flights(sample_path('landings')), 50, progress=False)
-    save_targets(asked, place / 'targets')
-    codes = [np.float32([i % 7, i % 3]) for i in range(len(asked))]
-    score_targets(codes, asked, head='linear', progress=False).save(place / 'linear.npz', states=False)
+    flight_targets = landing_targets(read_flights(sample_path('landings')), 50, progress=False)
+    save_targets(flight_targets, folder / 'targets')
+    codes = [np.float32([i % 7, i % 3]) for i in range(len(flight_targets))]
+    score_targets(codes, flight_targets, head='linear', progress=False).save(folder / 'linear.npz', states=False)
 
 
-def read_targets(place):
+def read_targets(folder):
     from srlviz.evaluate.prediction.target_scores import TargetScores
     from srlviz.evaluate.prediction.target_table import load_targets
 
     with suppress(Exception):
-        load_targets(place / 'targets')
-    repr(TargetScores.load(place / 'linear.npz').scores(data='a', method='b', inputs='c', n_codes=2))
+        load_targets(folder / 'targets')
+    repr(TargetScores.load(folder / 'linear.npz').scores(data='a', method='b', inputs='c', n_codes=2))
 
 
-def table(place):
+def table(folder):
     from srlviz.core.scores import paper_scores, save_scores
 
     rows = paper_scores('popgym')
-    save_scores(rows[rows['task'].isin(rows['task'].unique()[:2])], place / 'scores.csv')
+    save_scores(rows[rows['task'].isin(rows['task'].unique()[:2])], folder / 'scores.csv')
 
 
-def read_table(place):
-    "Also as the widgets that ask for tasks and methods"
+def read_table(folder):
+    "Read a score table, also through the widgets that need tasks and methods"
     from srlviz.core.scores import load_scores
     from srlviz.widgets.agents.memories import MemoryExplorer
     from srlviz.widgets.agents.play import PlayWidget
     from srlviz.widgets.agents.pomdp import EnvironmentExplorer
     from srlviz.widgets.agents.returns import MMERDashboard
 
-    first = load_scores(place / 'scores.csv').iloc[0]
+    first = load_scores(folder / 'scores.csv').iloc[0]
     with suppress(Exception):
-        board = MMERDashboard(load_scores(place / 'scores.csv'), sample_path('agents'))
-        board.task, board.method = first['task'], first['method']
-        board.playing = True
+        dashboard = MMERDashboard(load_scores(folder / 'scores.csv'), sample_path('agents'))
+        dashboard.task, dashboard.method = first['task'], first['method']
+        dashboard.playing = True
     for widget in (MemoryExplorer, EnvironmentExplorer, PlayWidget) if first['task'] in NAMES else ():
         with suppress(Exception):
             widget(first['task'])
 
 
-def swept(place):
+SWEEP_GRID = dict(task=['RepeatFirst-easy'], episodes=[2], oracle_episodes=[2], fps_seconds=[0.0])
+
+
+def sweep_folder(folder):
     from srlviz.studies.papers.pomdps import POPGYM_TASKS
     from srlviz.studies.sweep import sweep
 
-    short = dict(task=['RepeatFirst-easy'], episodes=[2], oracle_episodes=[2], fps_seconds=[0.0])
-    sweep(POPGYM_TASKS, short, place, progress=False)
-    (trial,) = (place / 'trials').iterdir()
+    sweep(POPGYM_TASKS, SWEEP_GRID, folder, progress=False)
+    (trial,) = (folder / 'trials').iterdir()
     (trial / 'curve.csv').write_text('step,total,name,value,time\n1,2,loss,0.5,1700000000.0\n')
     (trial / 'claim.json').write_text(json.dumps(dict(host='far', pid=1, sweep='a', started=1.0)))
     agent(trial)
     (trial / 'RepeatPrevious-easy_GRU.safetensors').rename(trial / 'agent.safetensors')
-    for path in trial / 'RepeatFirst-easy_GRU.safetensors', place / 'runs.csv', place / 'scores.csv':
-        path.unlink()  # the last two are written, and never read
+    for path in trial / 'RepeatFirst-easy_GRU.safetensors', folder / 'runs.csv', folder / 'scores.csv':
+        path.unlink()  # the last two are only written, never read
 
 
-def read_swept(place):
+def read_sweep(folder):
     from srlviz.core.jobs.runs import RunFolder
     from srlviz.studies.sweeps import report
     from srlviz.studies.sweeps.commands import status_text
@@ -314,45 +349,63 @@ def read_swept(place):
     from srlviz.studies.sweep import sweep
 
     def run(path, parameters, *_, **__):
-        "What a kernel would be told to run"
+        "Stand in for `run_study`: import a module where a kernel would run foreign code"
         if Path(path).parent != studies_folder() or ':' in json.dumps(list(parameters.values())):
             importlib.import_module('os')  # as the study would
 
-    def folder():
-        runs = RunFolder(place)
+    def read_runs():
+        runs = RunFolder(folder)
         runs.refresh()
         keys = list(runs.runs['key'])
         return runs.curves(keys), [runs.traceback(k) for k in keys]
 
-    grid = dict(task=['RepeatFirst-easy'], episodes=[2], oracle_episodes=[2], fps_seconds=[0.0])
-    looks = [folder, lambda: status_text(place), lambda: report.plan(POPGYM_TASKS, grid, place)]
-    looks += [lambda: trial_files(place), lambda: load_agents(place), lambda: report.report(place, progress=False)]
-    looks += [lambda: sweep(POPGYM_TASKS, grid, place, compute=again, progress=False) for again in (False, True)]
-    for claim in place.glob('trials/*/claim.json'):
-        os.utime(claim, (0, 0))  # nobody waits for it
+    read_functions = [
+        read_runs,
+        lambda: status_text(folder),
+        lambda: report.plan(POPGYM_TASKS, SWEEP_GRID, folder),
+        lambda: trial_files(folder),
+        lambda: load_agents(folder),
+        lambda: report.report(folder, progress=False),
+    ]
+    read_functions += [
+        lambda: sweep(POPGYM_TASKS, SWEEP_GRID, folder, compute=compute, progress=False) for compute in (False, True)
+    ]
+    for claim in folder.glob('trials/*/claim.json'):
+        os.utime(claim, (0, 0))  # too old to wait for
     with mock.patch.object(report, 'run_study', run):
-        for look in looks:
+        for read in read_functions:
             with suppress(Exception):
-                look()
+                read()
 
 
-def course(place):
-    _learner(place).learn(progress=False)
+def checkpoint(folder):
+    recurrent_learner(folder).learn(progress=False)
 
 
-def read_course(place):
-    _learner(place, 2).learn(progress=False)
+def read_checkpoint(folder):
+    recurrent_learner(folder, 2).learn(progress=False)
 
 
-def _learner(place, updates=1):
+def recurrent_learner(folder, updates=1):
     from srlviz.agents.recurrent import recurrent_ppo
 
-    sizes = dict(num_envs=2, num_steps=8, num_minibatches=1, update_epochs=1, total_steps=16 * updates)
-    small = dict(width=4, n_hidden=4, head_layers=0, device='cpu', checkpoint=place / 'checkpoint.pt')
-    return recurrent_ppo('RepeatFirst-easy', 'MLP', **sizes, **small)
+    return recurrent_ppo(
+        'RepeatFirst-easy',
+        'MLP',
+        num_envs=2,
+        num_steps=8,
+        num_minibatches=1,
+        update_epochs=1,
+        total_steps=16 * updates,
+        width=4,
+        n_hidden=4,
+        head_layers=0,
+        device='cpu',
+        checkpoint=folder / 'checkpoint.pt',
+    )
 
 
-def lerobot(place):
+def lerobot(folder):
     from srlviz.core.recordings import Episode, Factor, Recording
     from srlviz.data.landing import export_lerobot
 
@@ -363,71 +416,71 @@ def lerobot(place):
     rooms = [Factor('room', 'place', 'categorical')]
     export_lerobot(
         Recording([episode(0), episode(1)], 'rooms', 5, rooms, meta=dict(columns=['a', 'b'])),
-        place / 'set',
+        folder / 'set',
         progress=False,
     )
 
 
-def read_lerobot(place):
+def read_lerobot(folder):
     from srlviz.data.importers import load_lerobot
 
-    readers.of_recording(load_lerobot(place / 'set'))
+    readers.of_recording(load_lerobot(folder / 'set'))
 
 
-def own_csv(place):
-    (place / 'own.csv').write_text('episode,x,room\na,1,hall\na,2,cave\nb,3,hall\n')
+def own_csv(folder):
+    (folder / 'own.csv').write_text('episode,x,room\na,1,hall\na,2,cave\nb,3,hall\n')
 
 
-def read_own_csv(place):
+def read_own_csv(folder):
     from srlviz.data.importers import load_csv
 
-    readers.of_recording(load_csv(place / 'own.csv', episode='episode', obs=['x']))
+    readers.of_recording(load_csv(folder / 'own.csv', episode='episode', obs=['x']))
 
 
-MORE = dict(
+EXTRA_FORMATS = dict(
     memory_agent=(agent, read_agent),
     qedr=(results, read_results),
     targets=(targets, read_targets),
     scores=(table, read_table),
-    sweep=(swept, read_swept),
-    course=(course, read_course),
+    sweep=(sweep_folder, read_sweep),
+    course=(checkpoint, read_checkpoint),
     lerobot=(lerobot, read_lerobot),
     csv=(own_csv, read_own_csv),
 )
 FORMATS = {r.make.__name__: (r.make, r.touch, r.sign) for r in readers.READERS}
-FORMATS |= {name: (make, touch, None) for name, (make, touch) in MORE.items()}
+FORMATS |= {name: (make, touch, None) for name, (make, touch) in EXTRA_FORMATS.items()}
 
 
 @pytest.mark.parametrize('name', FORMATS)
-@pytest.mark.parametrize('every', [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_name_of_a_file_runs_nothing(name, every, watched, tmp_path):
-    "Each text is one of the four names, and each of them in `make slow`"
+@pytest.mark.parametrize('all_names', [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_names_in_files_import_nothing(name, all_names, recorded_events, tmp_path):
+    "Each string is replaced by one of the four names, and by each of them in `make slow`"
     make, touch, sign = FORMATS[name]
-    (specimen := tmp_path / 'specimen').mkdir()
+    specimen = tmp_path / 'specimen'
+    specimen.mkdir()
     make(specimen)
     files = [p.relative_to(specimen) for p in sorted(specimen.rglob('*')) if p.is_file()]
-    cases = [(f, part, change) for f in files for part, change in texts_of(specimen / f).items()]
+    cases = [(f, part, change) for f in files for part, change in text_fields(specimen / f).items()]
     for i, (file, part, change) in enumerate(cases):
-        for word in NAMES if every else [NAMES[i % 4]]:
-            place = tmp_path / 'place'
-            shutil.copytree(specimen, place)
-            (place / file).write_bytes(change(word))
-            if sign is not None and file.as_posix() in json.loads((place / 'meta/info.json').read_text())['files']:
-                sign(place, file.as_posix())
+        for word in NAMES if all_names else [NAMES[i % 4]]:
+            folder = tmp_path / 'place'
+            shutil.copytree(specimen, folder)
+            (folder / file).write_bytes(change(word))
+            if sign is not None and file.as_posix() in json.loads((folder / 'meta/info.json').read_text())['files']:
+                sign(folder, file.as_posix())
             with suppress(Exception):
-                touch(place)
-            assert not watched(), f'{word!r} as {part} of {file}'
-            shutil.rmtree(place)
+                touch(folder)
+            assert not recorded_events(), f'{word!r} as {part} of {file}'
+            shutil.rmtree(folder)
     assert cases
 
 
 def test_only_these_modules_import_by_name():
-    "Whoever resolves a name uses `named_class`, or for one of the caller's `imported`"
-    root, asks = (
-        Path(srlviz.__file__).parent,
-        re.compile(r'import_module\(|__import__\(|resolve_name\(|\bpoint\.load\('),
-    )
-    found = {p.relative_to(root).as_posix() for p in root.rglob('*.py') if asks.search(p.read_text(encoding='utf-8'))}
+    "Names are resolved by `named_class`, or by `imported` if the caller gives them"
+    root = Path(srlviz.__file__).parent
+    pattern = re.compile(r'import_module\(|__import__\(|resolve_name\(|\bpoint\.load\(')
+    sources = {p.relative_to(root).as_posix(): p.read_text(encoding='utf-8') for p in root.rglob('*.py')}
+    found = {name for name, source in sources.items() if pattern.search(source)}
     ours = {'__init__.py', 'envs/pomdp/__init__.py', 'agents/recurrent.py', 'studies/load.py', 'studies/trials.py'}
     ours |= {'evaluate/questions/belief.py'}  # evaluations do not import environments, but for their own module
     assert found == ours | {'core/names.py', 'studies/methods.py'}

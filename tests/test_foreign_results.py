@@ -1,4 +1,4 @@
-"""Results of others: agents, answers and trials that somebody forged. What is wrong is named, and its file."""
+"""Test forged agents, answers and trials: errors name the file and the wrong value."""
 
 import json, shutil
 
@@ -24,20 +24,21 @@ WRONG_TYPES = dict(greedy='no', task=5, n_in='10', width=64.5, head_layers=True,
 
 @pytest.mark.parametrize('name', WRONG_TYPES)
 @pytest.mark.variants
-def test_arguments_of_an_agent_have_their_types(name, tmp_path):
+def test_arguments_of_an_agent_with_wrong_types_are_refused(name, tmp_path):
     about, tensors = saving._read(sample_path('agents') / 'RepeatPrevious-easy_MLP.safetensors')
     about['arguments'][name] = saving.pack(WRONG_TYPES[name], name, {})
     about['checksum'] = saving._checksum(about, tensors)
     save_file(tensors, path := tmp_path / 'agent.safetensors', metadata={'srlviz': json.dumps(about)})
-    with pytest.raises(ValueError) as told:
+    with pytest.raises(ValueError) as error:
         load_policy(path)
-    assert str(path) in str(told.value) and f'{name}={WRONG_TYPES[name]!r}' in str(told.value)
+    assert str(path) in str(error.value) and f'{name}={WRONG_TYPES[name]!r}' in str(error.value)
 
 
 # ---- answers
 
 
 def forge_qedr(path, **change):
+    "Save an answer of QEDR with other fields in its header"
     rng = np.random.default_rng(0)
     x = {s: rng.normal(size=(30, 2)) for s in ('probe', 'test')}
     qedr(x, x).save(path)
@@ -68,29 +69,29 @@ def forge_qedr(path, **change):
     ],
 )
 @pytest.mark.variants
-def test_what_a_qedr_tells_has_its_types(name, value, tmp_path):
+def test_fields_of_a_qedr_answer_with_wrong_values_are_refused(name, value, tmp_path):
     forge_qedr(path := tmp_path / 'qedr.npz')
     Answer.load(path)
     forge_qedr(path, **{name: value})
-    with pytest.raises(ValueError) as told:
+    with pytest.raises(ValueError) as error:
         Answer.load(path)
-    assert str(path) in str(told.value) and name in str(told.value)
+    assert str(path) in str(error.value) and name in str(error.value)
 
 
 @pytest.mark.parametrize('table', ['importance', 'weights', 'errors'])
 @pytest.mark.parametrize('value', [-np.inf, 'x', 1j])
 @pytest.mark.variants
-def test_numbers_of_a_qedr_are_numbers(table, value, tmp_path):
+def test_invalid_numbers_in_a_qedr_answer_are_refused(table, value, tmp_path):
     forge_qedr(path := tmp_path / 'qedr.npz')
     arrays = dict(np.load(path))
     name = f'0/{table}/'
     np.savez(path, **arrays | {name: np.full(arrays[name].shape, value)})
-    with pytest.raises(ValueError) as told:
+    with pytest.raises(ValueError) as error:
         Answer.load(path)
-    assert str(path) in str(told.value)
+    assert str(path) in str(error.value)
 
 
-def test_errors_of_a_qedr_are_not_below_0(tmp_path):
+def test_negative_errors_in_a_qedr_answer_are_refused(tmp_path):
     forge_qedr(path := tmp_path / 'qedr.npz')
     arrays = dict(np.load(path))
     np.savez(path, **arrays | {'0/errors/': -arrays['0/errors/']})
@@ -99,7 +100,7 @@ def test_errors_of_a_qedr_are_not_below_0(tmp_path):
 
 
 def recall_arrays():
-    "The arrays of an answer to `Recall` with three items"
+    "Return the header and the arrays of an answer to `Recall` with three items"
     delays = dict(delay=[1, 2], accuracy=[1.0, 1.0], chance=[0.25, 0.25], target=['delay 1', 'delay 2'])
     items = dict(columns=delays['target'], levels=['episode', 't'], rows=3)
     header = dict(format=FORMAT, question='recall', arguments={}, about={}, arrays=[])
@@ -114,7 +115,7 @@ def save_forged(path, header, arrays):
     np.savez_compressed(path, **{'0/header': np.array(json.dumps(header))}, **{f'0/{k}': v for k, v in arrays.items()})
 
 
-def test_items_of_recall_are_those_of_its_delays(tmp_path):
+def test_recall_items_that_differ_from_its_delays_are_refused(tmp_path):
     header, arrays = recall_arrays()
     save_forged(path := tmp_path / 'recall.npz', header, arrays)
     assert len(Answer.load(path).truth) == 3
@@ -125,7 +126,7 @@ def test_items_of_recall_are_those_of_its_delays(tmp_path):
         Answer.load(path)
 
 
-def test_values_of_an_answer_are_in_the_range_of_their_metric(tmp_path):
+def test_values_outside_the_range_of_their_metric_are_refused(tmp_path):
     header, arrays = recall_arrays()
     header['tables'] = {'delays': header['tables']['delays']}
     save_forged(path := tmp_path / 'recall.npz', header, arrays | {'delays/1': np.array([18.0, 0.5])})
@@ -143,11 +144,11 @@ def test_texts_of_an_answer_are_counted_before_they_become_a_table(tmp_path):
 
 @pytest.mark.parametrize('name, value', [('categories', 'abc'), ('seed', 'x'), ('seed', -1), ('tol', 0), ('tol', 'x')])
 @pytest.mark.variants
-def test_arguments_of_qedr_are_looked_at(name, value):
+def test_invalid_arguments_of_qedr_are_refused(name, value):
     x = {s: np.random.default_rng(0).normal(size=(30, 2)) for s in ('probe', 'test')}
-    with pytest.raises(ValueError) as told:
+    with pytest.raises(ValueError) as error:
         qedr(x, x, **{name: value})
-    assert repr(value) in str(told.value)
+    assert repr(value) in str(error.value)
 
 
 # ---- trials of a sweep
@@ -157,8 +158,8 @@ def trial(x: int = 0):
     return [score_row(study='toy', task='copy', method='GRU', metric='accuracy', value=0.5)]
 
 
-def sweep_of_one(folder):
-    "The folder of a sweep with one trial, and the path of its result"
+def write_sweep(folder):
+    "Write the folder of a sweep with one trial; return the path of its result"
     study = Study(trial)
     open_store(folder, study)
     parameters = dict(x=0)
@@ -173,52 +174,54 @@ def sweep_of_one(folder):
 
 
 DAMAGED = {
-    'columns of two lengths': dict(task=['copy', 'copy']),
+    'columns of different lengths': dict(task=['copy', 'copy']),
     'a list for a number': dict(value=[[0.5]]),
     'text for a number': dict(value=['high']),
     'an object for a text': dict(task=[{'a': 1}]),
-    'half a seed': dict(seed=[0.5]),
+    'a fractional seed': dict(seed=[0.5]),
     'a share above 1': dict(value=[18.0]),
 }
 
 
 @pytest.mark.parametrize('name', DAMAGED)
 @pytest.mark.variants
-def test_a_damaged_result_of_a_trial_is_named(name, tmp_path):
-    path = sweep_of_one(tmp_path / 'sweep')
+def test_a_damaged_result_of_a_trial_is_refused(name, tmp_path):
+    path = write_sweep(tmp_path / 'sweep')
     assert len(Tables(tmp_path / 'sweep').scores()) == 1
     result = json.loads(path.read_text())
     path.write_text(json.dumps(result | dict(scores=result['scores'] | DAMAGED[name])))
-    with pytest.raises(ValueError) as told:
+    with pytest.raises(ValueError) as error:
         Tables(tmp_path / 'sweep').scores()
-    assert str(path) in str(told.value)
+    assert str(path) in str(error.value)
 
 
 @pytest.mark.parametrize('content', [[], dict(parameters=[]), dict(parameters=dict(preset='paper', seed='x'))])
-def test_what_a_sweep_left_names_a_damaged_result(content, tmp_path):
-    (place := tmp_path / 'trials' / 'a-b').mkdir(parents=True)
+def test_errors_and_warnings_name_the_damaged_result_of_a_sweep(content, tmp_path):
+    folder = tmp_path / 'trials' / 'a-b'
+    folder.mkdir(parents=True)
     for name in 'encoder.safetensors', 'agent.safetensors':
-        (place / name).touch()
-    (place / 'result.json').write_text(json.dumps(content))
-    with pytest.raises(ValueError) as told:
+        (folder / name).touch()
+    (folder / 'result.json').write_text(json.dumps(content))
+    with pytest.raises(ValueError) as error:
         trial_files(tmp_path)
-    assert str(place / 'result.json') in str(told.value)
-    with pytest.warns(UserWarning, match=str(place / 'result.json')):
+    assert str(folder / 'result.json') in str(error.value)
+    with pytest.warns(UserWarning, match=str(folder / 'result.json')):
         assert load_agents(tmp_path, preset='paper') == {}
 
 
-def test_agents_beside_a_damaged_one_are_loaded_and_no_link_is_followed(tmp_path):
+def test_valid_agents_are_loaded_despite_a_damaged_one_and_no_link_is_followed(tmp_path):
     shipped = next(sample_path('agents').glob('RepeatPrevious*GRU*.safetensors'))
-    for name, content in dict(a=dict(preset='fast'), b=[]).items():
-        (place := tmp_path / 'trials' / name).mkdir(parents=True)
-        (place / 'result.json').write_text(json.dumps(content if name == 'b' else dict(parameters=content)))
-        shutil.copy(shipped, place / 'agent.safetensors')
+    for name, content in dict(a=dict(parameters=dict(preset='fast')), b=[]).items():
+        folder = tmp_path / 'trials' / name
+        folder.mkdir(parents=True)
+        (folder / 'result.json').write_text(json.dumps(content))
+        shutil.copy(shipped, folder / 'agent.safetensors')
     (tmp_path / 'elsewhere').mkdir()
     shutil.move(tmp_path / 'trials' / 'a' / 'agent.safetensors', tmp_path / 'elsewhere')
     (tmp_path / 'trials' / 'a' / 'agent.safetensors').symlink_to(tmp_path / 'elsewhere' / 'agent.safetensors')
-    with pytest.warns(UserWarning) as told:
+    with pytest.warns(UserWarning) as warnings:
         assert load_agents(tmp_path) == {}
-    assert len(told) == 2
+    assert len(warnings) == 2
     (tmp_path / 'trials' / 'a' / 'agent.safetensors').unlink()
     shutil.copy(shipped, tmp_path / 'trials' / 'a' / 'agent.safetensors')
     with pytest.warns(UserWarning):

@@ -1,4 +1,7 @@
-"""A disk that is full: the error names the file, whoever writes it, and what was there before is as it was."""
+"""Tests of writing to a full disk.
+
+The error names the file, the previous file stays as it was, and no partial files remain.
+"""
 
 import errno
 
@@ -24,17 +27,17 @@ WRITERS = {
 
 
 @pytest.mark.parametrize('name', WRITERS)
-def test_the_file_is_named(name, tmp_path):
-    "A limit on the size of files stands for a full disk"
+def test_error_names_the_file_and_the_previous_file_stays(name, tmp_path):
+    "A limit on the size of files simulates a full disk"
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     if '.' in name:
-        (tmp_path / name).write_text('before')
+        (tmp_path / name).write_text('previous')
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
     try:
-        with pytest.raises(OSError) as told:
+        with pytest.raises(OSError) as e:
             WRITERS[name](tmp_path / name)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert told.value.errno == errno.EFBIG and str(tmp_path / name) in str(told.value)
-    assert '.' not in name or (tmp_path / name).read_text() == 'before'
-    assert [p.name for p in tmp_path.iterdir()] == [name][: '.' in name], 'nothing is left behind'
+    assert e.value.errno == errno.EFBIG and str(tmp_path / name) in str(e.value)
+    assert '.' not in name or (tmp_path / name).read_text() == 'previous'
+    assert [p.name for p in tmp_path.iterdir()] == [name][: '.' in name], 'partial files remain'

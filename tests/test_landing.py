@@ -1,4 +1,7 @@
-"""The landing world from conditions to sensors: the same bits everywhere, believable outcomes, failures that show."""
+"""Tests of the landing simulator, from conditions to sensors.
+
+Flights are reproducible to the bit, outcomes are plausible, and failures are visible in the sensors.
+"""
 
 import functools, hashlib, multiprocessing
 
@@ -30,16 +33,17 @@ ONSET, SEVERITY = 30, {'turbulence': 5, 'wind_speed_kt': 18, 'frm_ice': 0.6, 'fr
 
 
 def digest(seed):
-    "All that a flight is, in 32 letters"
-    e, told = fly(seed, size=32, distance=2000.0), hashlib.md5()
+    "Hash all observations and factors of a flight"
+    e = fly(seed, size=32, distance=2000.0)
+    md5 = hashlib.md5()
     for name, v in sorted({**e.obs, **e.factors}.items()):
-        told.update(name.encode())
-        told.update(np.ascontiguousarray(v).tobytes())
-    return told.hexdigest()
+        md5.update(name.encode())
+        md5.update(np.ascontiguousarray(v).tobytes())
+    return md5.hexdigest()
 
 
-def test_the_same_bits_alone_in_a_pool_and_in_a_new_process():
-    "Whatever was flown before, and wherever; and whoever only looks at the conditions changes nothing"
+def test_flights_are_equal_alone_in_a_pool_and_in_a_new_process():
+    "A flight depends neither on previous flights nor on its process"
     alone = digest(3), digest(5)
     assert alone[0] != alone[1] and (digest(5), digest(3)) == alone[::-1]
     assert tuple(Parallel(2)(delayed(digest)(s) for s in (3, 5))) == alone
@@ -52,10 +56,14 @@ def fleet(clean=False):
     return [fly_approach(draw_conditions(s, **dict(events=()) if clean else {})) for s in range(100, 124)]
 
 
-def test_outcomes():
-    "Most land; without failures nearly all do. The benchmark has the bars, on 200 flights"
-    land = lambda flights: sum(f.outcome == 'landed' for f in flights)
-    assert 14 <= land(fleet()) <= 23 and land(fleet(clean=True)) >= 23 and {f.outcome for f in fleet()} <= {*OUTCOMES}
+def test_most_flights_land():
+    "Most land, and without failures nearly all do; the benchmark checks the rates on 200 flights"
+
+    def n_landed(flights):
+        return sum(f.outcome == 'landed' for f in flights)
+
+    assert 14 <= n_landed(fleet()) <= 23 and n_landed(fleet(clean=True)) >= 23
+    assert {f.outcome for f in fleet()} <= {*OUTCOMES}
     assert 90 < np.mean([len(f) / HZ for f in fleet()]) < 140
     for f in fleet():
         assert (f.reason in REASONS and f.reason != '') == (f.outcome == 'crashed') and len(f) <= 160 * HZ
@@ -66,27 +74,30 @@ def test_outcomes():
             assert abs(f.log['y'][-1]) < f.conditions.runway.width / 2 + 25
 
 
-def test_every_touchdown_is_as_hard_as_it_was_fast():
-    "Crashed ones too: their rows end at the verdict, the dynamics do not"
-    met = [(f.outcome, f.touchdown['sink'], f.touchdown['g_nrml']) for f in fleet() if f.touchdown]
-    crashed = [(sink, g) for outcome, sink, g in met if outcome == 'crashed']
-    assert np.corrcoef([m[1:] for m in met], rowvar=False)[0, 1] > 0.9
+def test_touchdown_load_grows_with_the_sink_rate():
+    "For crashed flights too: their rows end when the crash is decided, but the dynamics continue to the touchdown"
+    touchdowns = [(f.outcome, f.touchdown['sink'], f.touchdown['g_nrml']) for f in fleet() if f.touchdown]
+    crashed = [(sink, g) for outcome, sink, g in touchdowns if outcome == 'crashed']
+    assert np.corrcoef([t[1:] for t in touchdowns], rowvar=False)[0, 1] > 0.9
     assert crashed and all(g > 1.5 + 0.4 * sink for sink, g in crashed if sink > 3)
 
 
-def test_the_wind_has_a_gradient():
-    "As strong as its law says at every height, and a flight begins in it without a jolt"
+def test_wind_follows_its_profile():
+    "The wind at each height is that of its profile within the gusts, and flights start in equilibrium with it"
     for f in fleet(clean=True):
-        c, low = f.conditions, f.log['phase'] == 2
-        law = np.array([wind_profile(h, c.ground) for h in f.log['radio_height']])
-        assert np.abs(f.log['wind_speed_kt'] - c.wind_speed * law).max() < c.gust + 0.1
+        c, ground = f.conditions, f.log['phase'] == 2
+        profile = np.array([wind_profile(h, c.ground) for h in f.log['radio_height']])
+        assert np.abs(f.log['wind_speed_kt'] - c.wind_speed * profile).max() < c.gust + 0.1
         assert np.abs(np.diff(f.log['airspeed'][:5])).max() < 1.5 and abs(f.log['beta'][0]) < 1
         if c.wind_speed > 6:
-            assert f.log['wind_speed_kt'][:100].mean() > 1.2 * f.log['wind_speed_kt'][low].mean()
+            assert f.log['wind_speed_kt'][:100].mean() > 1.2 * f.log['wind_speed_kt'][ground].mean()
 
 
-def test_an_approach_is_one():
-    """On the glide slope at the reference speed; by hand from the flare on; brakes on the ground; a touchdown."""
+def test_flights_follow_the_phases_of_an_approach():
+    """Approaches follow the glide slope at the reference speed, and touchdowns are plausible.
+
+    The autopilot is off from the flare on, and brakes and reversers act only on the ground.
+    """
     touchdowns = [f.touchdown['g_nrml'] for f in fleet(clean=True) if f.outcome == 'landed']
     assert 1.1 < np.median(touchdowns) < 2.3 and min(touchdowns) > 1
     for f in fleet(clean=True):
@@ -103,23 +114,39 @@ def test_an_approach_is_one():
             assert log['spoiler'][ground].max() > 0.9
 
 
-def test_frequencies():
-    "Events come as often as in the paper, one of a kind, at their time"
+def test_events_are_as_frequent_as_in_the_paper():
+    "The share of flights with each perturbation is that of the paper, within four standard errors"
     drawn = [draw_conditions(s).events for s in range(1000)]
     for name, p in PERTURBATIONS.items():
         share, paper = np.mean([name in {e.name for e in events} for events in drawn]), p.n_flights / PAPER_FLIGHTS
         assert abs(share - paper) < 4 * np.sqrt(paper * (1 - paper) / 1000), name
 
 
-# what shows
+# ---- failures in the sensors
 
 COLUMN = {n: i for i, n in enumerate(sensor_table()['name'])}
 A, A2, E2 = 'sim/cockpit/warnings/annunciators/', 'sim/cockpit2/annunciators/', 'sim/cockpit2/engine/indicators/'
 AP, R2, G2 = 'sim/cockpit2/autopilot/', 'sim/cockpit2/radios/indicators/', 'sim/cockpit2/gauges/indicators/'
-up, down = (lambda a, b: a.mean() > b.mean()), (lambda a, b: a.mean() < b.mean())
-moved = lambda a, b: np.abs(a - b).mean() > 0.05 * max(b.std(), 1e-3)
-rough = lambda a, b: np.abs(np.diff(a)).mean() > 2 * np.abs(np.diff(b)).mean()
-SHOWS = dict(
+
+
+def up(a, b):
+    return a.mean() > b.mean()
+
+
+def down(a, b):
+    return a.mean() < b.mean()
+
+
+def moved(a, b):
+    return np.abs(a - b).mean() > 0.05 * max(b.std(), 1e-3)
+
+
+def rough(a, b):
+    return np.abs(np.diff(a)).mean() > 2 * np.abs(np.diff(b)).mean()
+
+
+# failure -> sensor -> how the sensor with the failure (a) differs from the sensor without it (b)
+EFFECTS = dict(
     rel_engfir0={
         A + 'engine_fires[0]': up,
         A2 + 'engine_fires[0]': up,
@@ -172,65 +199,64 @@ SHOWS = dict(
 
 
 @functools.lru_cache
-def flown(name=''):
+def approach_with(name=''):
     return fly_approach(draw_conditions(7, events=[Event(ONSET, name, SEVERITY.get(name, 1))] if name else (), **CALM))
 
 
-@pytest.mark.parametrize('name', SHOWS)
-def test_a_failure_shows_in_the_sensors(name):
-    "Beside the same approach without it: nothing before, and what a crew would see after"
-    with_it, without = flown(name), flown()
-    n, k = min((f.log['phase'] < 2).sum() for f in (with_it, without)), ONSET * HZ  # in the air, after the onset
-    assert all(np.array_equal(with_it.log[c][:k], without.log[c][:k]) for c in without.log)
+@pytest.mark.parametrize('name', EFFECTS)
+def test_failure_is_visible_in_the_sensors(name):
+    "Compared with the same approach without it: no difference before, and the indications that a crew would see after"
+    failed, normal = approach_with(name), approach_with()
+    n, k = min((f.log['phase'] < 2).sum() for f in (failed, normal)), ONSET * HZ  # in the air, after the onset
+    assert all(np.array_equal(failed.log[c][:k], normal.log[c][:k]) for c in normal.log)
     assert (
-        not with_it.log[name][:k].any()
-        and with_it.log[name][k + 1] > without.log[name][k + 1]
-        or name == 'wind_speed_kt'
+        not failed.log[name][:k].any() and failed.log[name][k + 1] > normal.log[name][k + 1] or name == 'wind_speed_kt'
     )
-    a, b = sensors(with_it)[k:n], sensors(without)[k:n]
-    hidden = [c for c, shows in SHOWS[name].items() if not shows(a[:, COLUMN[c]], b[:, COLUMN[c]])]
-    assert not hidden, f'{name} does not show in {hidden}'
+    a, b = sensors(failed)[k:n], sensors(normal)[k:n]
+    hidden = [c for c, differs in EFFECTS[name].items() if not differs(a[:, COLUMN[c]], b[:, COLUMN[c]])]
+    assert not hidden, f'{name} is not visible in {hidden}'
     assert ((a != b).any(0)).sum() > 100
 
 
-def test_lights_out_is_for_the_camera():
-    "No sensor tells that the runway lights are out; the film of the night does"
+def test_failed_runway_lights_are_visible_only_to_the_camera():
+    "No sensor shows that the runway lights are out; the video at night does"
     from srlviz.envs.landing.camera import film
 
-    with_it, without = (
+    failed, normal = (
         fly_approach(draw_conditions(7, events=e, **CALM | dict(distance=2500.0)))
         for e in ([Event(10, 'rel_rwy_lites')], [])
     )
-    assert np.array_equal(sensors(with_it), sensors(without))
-    a, b = (film(f, 32)[::10].astype(float) for f in (with_it, without))
+    assert np.array_equal(sensors(failed), sensors(normal))
+    a, b = (film(f, 32)[::10].astype(float) for f in (failed, normal))
     assert np.array_equal(a[:5], b[:5]) and b[5:].mean() > 1.1 * a[5:].mean()
 
 
-def test_columns_that_vary():
-    "Over a few flights already, and within single ones; what is said to be constant is constant"
-    few = [sensors(f) for f in fleet()[:8]]
+def test_only_columns_that_are_not_constant_vary():
+    "Many sensors vary over a few flights and within single ones; those of the kind 'constant' never do"
+    tables = [sensors(f) for f in fleet()[:8]]
     assert all(
-        x.dtype == np.float32 and x.shape == (len(f), 1090) and np.isfinite(x).all() for x, f in zip(few, fleet())
+        x.dtype == np.float32 and x.shape == (len(f), 1090) and np.isfinite(x).all() for x, f in zip(tables, fleet())
     )
-    vary, constant = np.ptp(np.concatenate(few), 0) > 0, (sensor_table()['kind'] == 'constant').to_numpy()
+    vary = np.ptp(np.concatenate(tables), 0) > 0
+    constant = (sensor_table()['kind'] == 'constant').to_numpy()
     assert vary.sum() >= 500 and not (vary & constant).any()
-    assert np.mean([(np.ptp(x, 0) > 0).sum() for x in few]) > 400
+    assert np.mean([(np.ptp(x, 0) > 0).sum() for x in tables]) > 400
 
 
-# the study
+# ---- the study
 
 
-def test_the_study_beside_the_paper(papermill):
-    "The paper's numbers are consistent, and the page has its tables"
+def test_study_compares_with_consistent_numbers_of_the_paper(papermill):
+    "The paper's numbers agree with the sensors and perturbations, and the study shows its tables"
     paper = pd.read_csv(sample_path('landing_paper.csv')).set_index('name')
     counts = paper[paper['part'] == 'sensors']['value']
     assert counts.sum() == 1089 and sensor_table()['group'].value_counts()[counts.index].eq(counts).all()
     assert paper[paper['part'] == 'perturbations']['value'].to_dict() == {
         k: p.n_flights for k, p in PERTURBATIONS.items()
     }
-    ran = papermill('studies/landing_dataset')
-    assert 'Table 1: 21 of 21 groups' in ran.printed
-    assert '3 flights are too few to judge any of 14 frequencies' in ran.printed
-    assert sum('application/vnd.plotly.v1+json' in data for data in ran.shown) >= 4
-    assert len(pd.read_csv(ran.out / 'flights.csv')) == 3
-    assert pd.read_csv(ran.out / 'table2.csv')['paper'].sum() == 17372
+    run = papermill('studies/landing_dataset')
+    assert 'Table 1: 21 of 21 groups' in run.printed
+    assert '3 flights are too few to judge any of 14 frequencies' in run.printed
+    assert sum('application/vnd.plotly.v1+json' in data for data in run.shown) >= 4
+    assert len(pd.read_csv(run.out / 'flights.csv')) == 3
+    assert pd.read_csv(run.out / 'table2.csv')['paper'].sum() == 17372

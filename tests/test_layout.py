@@ -1,5 +1,7 @@
-"""The house rules of the repository.
-Every rule is a function of a root folder that returns complaints, so that faults can be planted in a small tree."""
+"""Layout and import rules of the repository.
+
+Each rule is a function that takes a root folder and yields complaints, so that faults can be planted in a small tree.
+"""
 
 import ast, configparser, hashlib, importlib.util, json, re, subprocess, sys, tokenize
 from collections import Counter
@@ -21,8 +23,8 @@ ROOMS = [
     'figures',
     'widgets',
     'studies',
-]  # the number of a room is its place
-MAY = {
+]  # the packages of srlviz; their folders in nbs are numbered in this order
+ALLOWED_IMPORTS = {
     'core': [],
     'envs': ['core'],
     'data': ['core', 'envs'],
@@ -34,16 +36,31 @@ MAY = {
     'widgets': ['core', 'agents', 'evaluate', 'figures'],
     'studies': ROOMS,
 }
-# what a package says for its modules: the tasks register themselves, and published names stay where they were; and the
-# door of python -m srlviz
-BY_HAND = {Path('srlviz/__main__.py')} | {
+# written manually: __init__.py of packages that register tasks or keep published names importable, and the entry point
+# of python -m srlviz
+HANDWRITTEN = {Path('srlviz/__main__.py')} | {
     Path('srlviz') / f'{package}__init__.py'
     for package in ('', 'core/storage/', 'envs/', 'envs/pomdp/', 'envs/landing/', 'data/landing/')
 }
-STRAY = re.compile(r'^Untitled|-Copy\d*\.ipynb$')
-TEXT = {'.py', '.ipynb', '.md', '.toml', '.ini', '.txt', '.js', '.css', '.csv', '.json', '.cfg', '.yml', '.yaml', ''}
-# spelled in pieces, or this file would break its own rule
-MACHINE = re.compile(
+STRAY_NAME = re.compile(r'^Untitled|-Copy\d*\.ipynb$')
+TEXT_SUFFIXES = {
+    '.py',
+    '.ipynb',
+    '.md',
+    '.toml',
+    '.ini',
+    '.txt',
+    '.js',
+    '.css',
+    '.csv',
+    '.json',
+    '.cfg',
+    '.yml',
+    '.yaml',
+    '',
+}
+# written in pieces, so that this file does not break the rule
+MACHINE_PATH = re.compile(
     '|'.join(
         [
             r'\.\./' + r'shared\b',
@@ -88,8 +105,10 @@ def modules(root):
 
 
 def imported(text: str, package: list[str]) -> set[str]:
-    """The rooms that a piece of code imports, wherever in it;
-    `package` is the package it stands in, for relative imports."""
+    """Return the rooms that code imports, at any level.
+
+    `package` is the package of the code, for relative imports.
+    """
     text = '\n'.join('' if re.match(r'[%!]', line) else line for line in text.splitlines())
     names = set()
     for node in ast.walk(ast.parse(text)):
@@ -103,24 +122,24 @@ def imported(text: str, package: list[str]) -> set[str]:
 
 
 def imports(root):
-    "A room imports only what the table allows; the front door opens on one function of the studies."
+    "A room imports only what ALLOWED_IMPORTS lists; the root package imports only studies."
     for p in modules(root):
         package = ['srlviz', *p.relative_to(root / 'srlviz').parent.parts]
         if len(package) == 1:
-            bad = imported(p.read_text(encoding='utf-8'), package) - {'studies'}
+            allowed = {'studies'}
         else:
-            bad = imported(p.read_text(encoding='utf-8'), package) - {package[1], *MAY.get(package[1], [])}
-        for room in sorted(bad):
+            allowed = {package[1], *ALLOWED_IMPORTS.get(package[1], [])}
+        for room in sorted(imported(p.read_text(encoding='utf-8'), package) - allowed):
             yield f'{p.relative_to(root)} imports {room}'
 
 
 def module_name(root: Path, path: Path) -> str:
-    "srlviz/core/files.py is srlviz.core.files, and a package's __init__.py is the package."
+    "Return the name of a module: srlviz.core.files for srlviz/core/files.py, the package for its __init__.py."
     return '.'.join(path.relative_to(root).with_suffix('').parts).removesuffix('.__init__')
 
 
 def imported_modules(root: Path, path: Path, names: set[str]) -> set[str]:
-    "The modules among `names` that a module imports, wherever in it."
+    "Return the modules among `names` that a module imports, at any level."
     package = list(path.relative_to(root).parent.parts)
     found = set()
     for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
@@ -134,50 +153,52 @@ def imported_modules(root: Path, path: Path, names: set[str]) -> set[str]:
 
 
 def cycles(root):
-    "No module is imported by one that it imports, directly or through others."
+    "There are no import cycles."
     paths = {module_name(root, p): p for p in modules(root)}
     graph = {name: imported_modules(root, p, {*paths}) for name, p in paths.items()}
     while free := {name for name, needs in graph.items() if not needs & graph.keys()}:
         graph = {name: needs for name, needs in graph.items() if name not in free}
     for name, needs in sorted(graph.items()):
-        yield f"{name} is in a cycle of imports with, or needs one of, {', '.join(sorted(needs & graph.keys()))}"
+        yield f"{name} is in an import cycle, or imports from one: {', '.join(sorted(needs & graph.keys()))}"
 
 
 def examples(root):
-    "Example cells look at rooms with a smaller number only."
+    "Example cells import only rooms with a smaller number."
     for room, p in notebooks(root):
         for c in cells(p):
             if directive(source(c), 'exports?') or directive(source(c), 'exporti'):
                 continue
             for other in sorted(imported(source(c), [])):
                 if ROOMS.index(other) > ROOMS.index(room):
-                    yield f'{p.relative_to(root)} looks at {other}: {source(c)[:60]!r}'
+                    yield f'{p.relative_to(root)} imports {other}: {source(c)[:60]!r}'
 
 
 def mirror(root):
-    "nbs/03_encoders/03_contrast.ipynb is srlviz.encoders.contrast, and nothing else exports."
+    "Each notebook of a room exports the module of its path, such as srlviz.encoders.contrast, and no other does."
     for room, p in notebooks(root):
-        want = f'{room}.' + '.'.join(
+        expected = f'{room}.' + '.'.join(
             re.sub(r'^\d\d_', '', part) for part in p.relative_to(root / 'nbs').with_suffix('').parts[1:]
         )
         if not re.match(r'\d\d_[a-z]\w*$', p.stem):
             yield f'{p.relative_to(root)} is not named NN_name'
-        if target(p) != want:
-            yield f'{p.relative_to(root)} exports {target(p)}, not {want}'
-        elif not (root / 'srlviz' / (want.replace('.', '/') + '.py')).exists():
+        if target(p) != expected:
+            yield f'{p.relative_to(root)} exports {target(p)}, not {expected}'
+        elif not (root / 'srlviz' / (expected.replace('.', '/') + '.py')).exists():
             yield f'{p.relative_to(root)} was never exported'
-    rest = [p for p in (root / 'nbs').rglob('*.ipynb') if p not in [q for _, q in notebooks(root)]]
-    for p in rest:
-        if target(p):
-            yield f'{p.relative_to(root)} exports {target(p)} but stands in no room'
+    room_notebooks = [p for _, p in notebooks(root)]
+    for p in (root / 'nbs').rglob('*.ipynb'):
+        if p not in room_notebooks and target(p):
+            yield f'{p.relative_to(root)} exports {target(p)} but is in no room'
     for d in (root / 'nbs').iterdir():
         if d.is_dir() and re.match(r'\d', d.name) and d not in [r for _, r in rooms(root)]:
-            yield f'nbs/{d.name} is no room'
+            yield f'nbs/{d.name} is not a room'
 
 
 def orphans(root):
-    """Every module names a notebook that is there;
-    nothing is written by hand but what BY_HAND names and the scripts of widgets."""
+    """Every module names an existing notebook.
+
+    Only the modules in HANDWRITTEN and the scripts of widgets are written manually.
+    """
     for p in modules(root):
         text, name = p.read_text(encoding='utf-8'), p.relative_to(root)
         m = re.search(r'^# AUTOGENERATED! DO NOT EDIT! File to edit: (.+?)\.?$', text, re.M)
@@ -187,28 +208,28 @@ def orphans(root):
             and not (root / 'srlviz' / m[1]).exists()
             and not (root / 'nbs' / m[1]).exists()
         ):
-            yield f'{name} comes from {m[1]}, which is gone'
-        if not m and name not in BY_HAND and text.strip():
-            yield f'{name} was written by hand'
+            yield f'{name} is exported from {m[1]}, which does not exist'
+        if not m and name not in HANDWRITTEN and text.strip():
+            yield f'{name} was written manually'
 
 
 def stray(root):
-    "No Untitled, no Copy, and no notebook outside nbs/."
+    "There are no Untitled or copied notebooks, and none outside nbs/."
     for p in root.rglob('*.ipynb'):
         parts = p.relative_to(root).parts
         if any(
             x.startswith(('.', '_')) or x in ('runs', 'build', 'dist', 'artefacts', 'node_modules') for x in parts[:-1]
         ):
             continue
-        if STRAY.search(p.name) or parts[0] != 'nbs':
+        if STRAY_NAME.search(p.name) or parts[0] != 'nbs':
             yield str(p.relative_to(root))
 
 
 def outputs(root):
-    "Room notebooks carry no outputs."
+    "Room notebooks have no outputs."
     for _, p in notebooks(root):
         if any(c.get('outputs') or c.get('execution_count') for c in cells(p)):
-            yield f'{p.relative_to(root)} carries outputs'
+            yield f'{p.relative_to(root)} has outputs'
 
 
 def settings(root):
@@ -218,19 +239,19 @@ def settings(root):
 
 
 def version(root):
-    "The version stands in srlviz/__init__.py; the citation and the changelog name the same one."
-    have = re.search(r'__version__\s*=\s*["\'](.+?)["\']', (root / 'srlviz/__init__.py').read_text())[1]
+    "Citation and changelog have the version of srlviz/__init__.py, and settings.ini has none."
+    expected = re.search(r'__version__\s*=\s*["\'](.+?)["\']', (root / 'srlviz/__init__.py').read_text())[1]
     if 'version' in settings(root):
-        yield 'settings.ini has a version, too'
+        yield 'settings.ini also has a version'
     cited = re.search(r'^version: (.+)$', (root / 'CITATION.cff').read_text(encoding='utf-8'), re.M)[1]
     newest = re.search(r'^## \[(.+?)\]', (root / 'CHANGELOG.md').read_text(encoding='utf-8'), re.M)[1]
     for name, found in {'CITATION.cff': cited, 'CHANGELOG.md': newest}.items():
-        if found != have:
-            yield f'{name} says {found}, srlviz.__version__ {have}'
+        if found != expected:
+            yield f'{name} has version {found}, srlviz.__version__ is {expected}'
 
 
 def notice(root):
-    "NOTICE names every shipped data file, or its folder; and every vendored script, with its checksum."
+    "NOTICE names every shipped data file or its folder, and every vendored script with its checksum."
     words = set(
         re.split(r'[\s,;()]+', (root / 'NOTICE').read_text(encoding='utf-8').replace('. ', ' ').replace('.\n', ' '))
     )
@@ -242,11 +263,11 @@ def notice(root):
                 yield f'NOTICE does not name {name.as_posix()}'
         elif 'vendor' in name.parts:
             if not {name.as_posix(), hashlib.sha256(p.read_bytes()).hexdigest()} <= words:
-                yield f'NOTICE does not name {name.as_posix()} with the checksum that it has'
+                yield f'NOTICE does not name {name.as_posix()} with its current checksum'
 
 
 def lock(root):
-    "The lock pins every requirement within its range, for each Python, by checksum, and names no place to get it from."
+    "The lock pins every requirement within its range, for each Python and by checksum, and names no package index."
     lines = []
     for file, hashes in {'lock': r'(\s+--hash=sha256:[0-9a-f]{64})+', 'torch': ''}.items():
         for line in (root / f'requirements-{file}.txt').read_text().replace('\\\n', ' ').splitlines():
@@ -254,9 +275,9 @@ def lock(root):
             if not line or line.startswith('#'):
                 continue
             if not re.fullmatch(r'[A-Za-z0-9._-]+==[A-Za-z0-9.]+( ; .+?)?' + hashes, line):
-                yield f'{line[:200]!r} of requirements-{file}.txt is no pin'
+                yield f'{line[:200]!r} of requirements-{file}.txt is not a pinned requirement'
             if file == 'torch' and not line.startswith('torch=='):
-                yield f'only torch has no checksums; got {line!r}'
+                yield f'only torch may have no checksums; got {line!r}'
             lines.append(line.partition(' --hash')[0].strip())
     pins, python = {}, {}
     for line in lines:
@@ -270,49 +291,48 @@ def lock(root):
         if not found:
             yield f'{req.name} is not in the lock'
         if len(found) == 1 and python[canonicalize_name(req.name)] != ['']:
-            yield f'{req.name} is in the lock for some Pythons only'
+            yield f'{req.name} is in the lock only for some Pythons'
         for pin in found:
             if not req.specifier.contains(pin, prereleases=True):
-                yield f'the lock has {req.name}=={pin}, settings.ini wants {text}'
+                yield f'the lock has {req.name}=={pin}, settings.ini requires {text}'
 
 
 def tool(name):
-    "A script of .ci as a module"
+    "Load a script of .ci as a module."
     spec = importlib.util.spec_from_file_location(name, ROOT / f'.ci/{name}.py')
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    return made
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    return script
 
 
 def pictures(root):
-    "Tutorials and studies carry pictures of the code that they have."
+    "Tutorials and studies have pictures of their current code."
     yield from tool('pictures').stale(root)
 
 
 def readme(root):
-    "README.md is what nbs/index.ipynb says."
+    "README.md is generated from nbs/index.ipynb."
     if (root / 'README.md').read_text(encoding='utf-8') != tool('sync').readme(root):
         yield 'README.md is not what nbs/index.ipynb generates: make readme'
 
 
 def tracked(root):
-    "What git holds or would take; all files where there is no git."
+    "Return the files that git tracks or would add; all files where there is no repository."
     r = subprocess.run(['git', 'ls-files', '-co', '--exclude-standard'], cwd=root, capture_output=True, text=True)
-    found = (
-        [root / f for f in r.stdout.splitlines()]
-        if r.returncode == 0
-        else [p for p in root.rglob('*') if not any(x.startswith('.') for x in p.relative_to(root).parts)]
-    )
+    if r.returncode == 0:
+        found = [root / f for f in r.stdout.splitlines()]
+    else:
+        found = [p for p in root.rglob('*') if not any(x.startswith('.') for x in p.relative_to(root).parts)]
     return [p for p in found if p.is_file()]
 
 
-def machines(root):
-    "Nothing names a path of one machine."
+def machine_paths(root):
+    "No text file has a path of one machine."
     for p in tracked(root):
-        if p.suffix not in TEXT or p.stat().st_size > 5e6:
+        if p.suffix not in TEXT_SUFFIXES or p.stat().st_size > 5e6:
             continue
         for i, line in enumerate(p.read_text(encoding='utf-8', errors='replace').splitlines(), 1):
-            if m := MACHINE.search(line):
+            if m := MACHINE_PATH.search(line):
                 yield f'{p.relative_to(root)}:{i}: {m[0]}'
 
 
@@ -327,40 +347,41 @@ HTML_NAMES = {
     '_repr_html_',
     '__html__',
 }
-HTML_DOORS = re.compile(
+HTML_SETTERS = re.compile(
     r'(?i)(inner|outer|adjacent|set)html|document\.write|srcdoc|createContextualFragment|DOMParser|\beval\('
 )
 
 
-def literal(node) -> bool:
-    "A text that is written out, or a choice between two"
+def is_literal(node) -> bool:
+    "Whether a node is a string literal, or a choice between string literals."
     if isinstance(node, ast.IfExp):
-        return literal(node.body) and literal(node.orelse)
+        return is_literal(node.body) and is_literal(node.orelse)
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def markup(root):
-    """Words become markup in one place, the class SafeHTML in widgets/base.py;
-    a Markup is written out where it stands, and no script sets HTML."""
+    """Text becomes markup only in the class SafeHTML of widgets/base.py.
+
+    A Markup has string literals as arguments, and no script sets HTML.
+    """
     for p in modules(root):
         if p.relative_to(root / 'srlviz').parts[0] not in ('figures', 'widgets'):
             continue
-        nodes, name = list(ast.walk(ast.parse(p.read_text(encoding='utf-8')))), p.relative_to(root)
-        words = [
-            b
-            for n in nodes
-            if isinstance(n, ast.ClassDef) and (p.name, n.name) == ('base.py', 'SafeHTML')
-            for b in n.bases
-        ]
+        nodes = list(ast.walk(ast.parse(p.read_text(encoding='utf-8'))))
+        name = p.relative_to(root)
+        bases_of_safe_html = []
         for n in nodes:
-            called = getattr(n, 'attr', getattr(n, 'id', getattr(n, 'arg', getattr(n, 'name', ''))))
-            if called in HTML_NAMES and n not in words:
-                yield f'{name}: {called} beside SafeHTML of widgets/base.py'
-            if isinstance(n, ast.Call) and ast.unparse(n.func).endswith('Markup') and not all(map(literal, n.args)):
-                yield f'{name}: {ast.unparse(n)[:80]} is made of more than its own words'
+            if isinstance(n, ast.ClassDef) and (p.name, n.name) == ('base.py', 'SafeHTML'):
+                bases_of_safe_html += n.bases
+        for n in nodes:
+            used = getattr(n, 'attr', getattr(n, 'id', getattr(n, 'arg', getattr(n, 'name', ''))))
+            if used in HTML_NAMES and n not in bases_of_safe_html:
+                yield f'{name}: {used} instead of SafeHTML of widgets/base.py'
+            if isinstance(n, ast.Call) and ast.unparse(n.func).endswith('Markup') and not all(map(is_literal, n.args)):
+                yield f'{name}: {ast.unparse(n)[:80]} has arguments that are not string literals'
     for p in sorted((root / 'srlviz').rglob('*.js')):
         for i, line in enumerate(p.read_text(encoding='utf-8').splitlines(), 1):
-            if m := HTML_DOORS.search(line):
+            if m := HTML_SETTERS.search(line):
                 yield f'{p.relative_to(root)}:{i}: {m[0]}'
 
 
@@ -370,7 +391,7 @@ PROCESSES = re.compile(
 
 
 def processes(root):
-    "Processes are started, and parents watched, in core/jobs/workers alone."
+    "Only core/jobs/workers starts processes and watches parents."
     for p in modules(root):
         if p.relative_to(root) == Path('srlviz/core/jobs/workers.py'):
             continue
@@ -379,38 +400,38 @@ def processes(root):
                 yield f'{p.relative_to(root)}:{i}: {m[0]}; use pool of srlviz.core.jobs.workers'
 
 
-ASSERTING = 0.9  # cells that assert for each cell that exports, at least
-WIDGETS = 'widgets'  # are tested in a browser
-BLANK = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+MIN_ASSERTING = 0.9  # asserting cells per exporting cell
+WIDGETS = 'widgets'  # has tests in a browser
+BLANK_TOKENS = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
 
 
-def exports(root):
-    "Every cell that exports: (room, path, its text)."
+def export_cells(root):
+    "Yield (room, path, text) of every exporting cell."
     for room, p in notebooks(root):
         for c in cells(p):
             if directive(source(c), 'exports?') or directive(source(c), 'exporti'):
                 yield room, p, source(c)
 
 
-def asserting(root):
-    "Every visible cell that would fail: (room, path)."
+def asserting_cells(root):
+    "Yield (room, path) of every visible cell with an assertion."
     for room, p in notebooks(root):
         for c in cells(p):
             text = source(c)
-            shown = not any(directive(text, d) for d in ('exports?', 'exporti', 'hide'))
-            if shown and re.search(r'^\s*(assert\b|assert_\w+\(|with pytest\.raises|check_\w+\()', text, re.M):
+            is_visible = not any(directive(text, d) for d in ('exports?', 'exporti', 'hide'))
+            if is_visible and re.search(r'^\s*(assert\b|assert_\w+\(|with pytest\.raises|check_\w+\()', text, re.M):
                 yield room, p
 
 
 def statistics(root) -> dict[str, dict]:
-    "By room: cells that export, tokens a line, definitions that are called once, public names, asserting cells."
+    "Return by room: exporting cells, tokens per line, share of definitions called once, public names, asserting cells."
     found, uses = {}, Counter()
     trees = {p: ast.parse(p.read_text(encoding='utf-8')) for p in modules(root)}
     for tree in trees.values():
         uses.update(n.id for n in ast.walk(tree) if isinstance(n, ast.Name))
         uses.update(n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute))
     for room in ROOMS:
-        n_cells = sum(r == room for r, *_ in exports(root))
+        n_cells = sum(r == room for r, *_ in export_cells(root))
         if not n_cells:
             continue
         tokens, lines, defined, public = 0, 0, [], 0
@@ -418,53 +439,54 @@ def statistics(root) -> dict[str, dict]:
             if p.relative_to(root / 'srlviz').parts[0] != room:
                 continue
             with p.open(encoding='utf-8') as text:
-                code = [t for t in tokenize.generate_tokens(text.readline) if t.type not in BLANK]
+                code = [t for t in tokenize.generate_tokens(text.readline) if t.type not in BLANK_TOKENS]
             tokens, lines = tokens + len(code), lines + len({t.start[0] for t in code})
             defined += [n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)]
             public += sum(
                 not n.name.startswith('_') for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)
             )
         once = sum(uses[name] == 1 for name in defined) / max(len(defined), 1)
-        n_asserting = sum(r == room for r, _ in asserting(root))
+        n_asserting = sum(r == room for r, _ in asserting_cells(root))
         found[room] = dict(cells=n_cells, tokens=tokens / max(lines, 1), once=once, public=public)
         found[room]['asserting'] = n_asserting / n_cells
     return found
 
 
 def directives(root):
-    "No word to nbdev is left in what it exports: two cells that were merged carry one."
+    "Exported modules have no nbdev directives; two merged cells would leave one."
     for p in modules(root):
         for i, line in enumerate(p.read_text(encoding='utf-8').splitlines(), 1):
             if re.match(r'\s*#\s*\|', line):
                 yield f'{p.relative_to(root)}:{i}: {line.strip()}'
 
 
-def taught(root):
-    "Ideas are followed by examples that can fail."
+def assertions(root):
+    "Exporting cells are followed by examples with assertions."
     found = [f for room, f in statistics(root).items() if room != WIDGETS]
     n_cells = sum(f['cells'] for f in found)
-    if (rate := sum(f['asserting'] * f['cells'] for f in found) / max(n_cells, 1)) < ASSERTING:
-        yield f'{rate:.2f} asserting cells for each cell that exports'
+    rate = sum(f['asserting'] * f['cells'] for f in found) / max(n_cells, 1)
+    if rate < MIN_ASSERTING:
+        yield f'{rate:.2f} asserting cells per exporting cell'
 
 
-def heirs(root):
-    "No class is there only to be the base of one other, which would be one class cut into two pages."
-    bases, named, where = {}, {}, {}
+def subclasses(root):
+    "No class serves only as the base of a single other class, which would be one class cut in two."
+    children_of, n_uses, paths = {}, {}, {}
     for p in modules(root):
         tree = ast.parse(p.read_text(encoding='utf-8'))
         for n in ast.walk(tree):
             if isinstance(n, ast.ClassDef):
-                where[n.name] = p.relative_to(root)
+                paths[n.name] = p.relative_to(root)
                 for b in n.bases:
-                    bases.setdefault(ast.unparse(b).split('.')[-1], []).append(n.name)
+                    children_of.setdefault(ast.unparse(b).split('.')[-1], []).append(n.name)
         in_bases = {id(x) for n in ast.walk(tree) if isinstance(n, ast.ClassDef) for b in n.bases for x in ast.walk(b)}
         for n in ast.walk(tree):
             if isinstance(n, ast.Name) and id(n) not in in_bases:
-                named[n.id] = named.get(n.id, 0) + 1
-    family = {child for children in bases.values() if len(children) > 1 for child in children}  # one of several
-    for name, children in bases.items():
-        if name in where and len(children) == 1 and not named.get(name) and name not in family:
-            yield f'{where[name]}: {name} has one heir, {children[0]}, and no other use'
+                n_uses[n.id] = n_uses.get(n.id, 0) + 1
+    siblings = {child for children in children_of.values() if len(children) > 1 for child in children}
+    for name, children in children_of.items():
+        if name in paths and len(children) == 1 and not n_uses.get(name) and name not in siblings:
+            yield f'{paths[name]}: {name} has one subclass, {children[0]}, and no other use'
 
 
 RULES = [
@@ -480,22 +502,22 @@ RULES = [
     notice,
     lock,
     readme,
-    machines,
+    machine_paths,
     markup,
     processes,
     directives,
-    taught,
-    heirs,
+    assertions,
+    subclasses,
 ]
 
 
 @pytest.mark.parametrize('rule', RULES, ids=lambda r: r.__name__)
-def test_house(rule):
+def test_the_repository_follows_the_rule(rule):
     assert list(rule(ROOT)) == []
 
 
-def test_statistics(capsys):
-    "Prints what a reader carries; `taught` holds the last column."
+def test_statistics_cover_every_room(capsys):
+    "Statistics of the code are printed; the rule `assertions` limits the last column."
     found = statistics(ROOT)
     with capsys.disabled():
         print('\nroom       cells  tokens a line  called once  public names  asserting cells a cell')
@@ -505,64 +527,64 @@ def test_statistics(capsys):
     assert set(found) == {room for room, _ in rooms(ROOT)}
 
 
-def test_front_door_is_offered():
-    "What is imported when it is asked for is offered by Tab all the same"
+def test_dir_lists_lazy_names():
+    "Names that are imported on first use are in dir(srlviz), for completion by Tab."
     code = 'import sys, srlviz; print("probe" in dir(srlviz), "__version__" in dir(srlviz), "torch" in sys.modules)'
     assert subprocess.check_output([sys.executable, '-c', code], text=True).split() == ['True', 'True', 'False']
 
 
-def test_light_import():
+def test_import_loads_no_heavy_packages():
     code = 'import sys, srlviz; print([m for m in ("torch", "pandas", "numpy", "plotly") if m in sys.modules])'
     assert subprocess.check_output([sys.executable, '-c', code], text=True).strip() == '[]'
 
 
-# ---- the same rules on a small house, sound and with each fault planted once
+# ---- the same rules on a small repository, without faults and with each fault planted once
 
 
-ONE = 'nbs/studies/one.ipynb'
+STUDY = 'nbs/studies/one.ipynb'
 
 
-def notebook(path, *sources, outputs=()):
+def write_notebook(path, *sources, outputs=()):
     path.parent.mkdir(parents=True, exist_ok=True)
-    nb_cells = [
-        dict(
-            cell_type='markdown' if s.startswith('# ') else 'code',
-            id=f'c{i}',
-            metadata={},
-            source=s,
-            **({} if s.startswith('# ') else dict(outputs=list(outputs), execution_count=None)),
-        )
-        for i, s in enumerate(sources)
-    ]
+    nb_cells = []
+    for i, text in enumerate(sources):
+        cell = dict(cell_type='code', id=f'c{i}', metadata={}, source=text)
+        if text.startswith('# '):
+            cell['cell_type'] = 'markdown'
+        else:
+            cell |= dict(outputs=list(outputs), execution_count=None)
+        nb_cells.append(cell)
     path.write_text(json.dumps(dict(cells=nb_cells, metadata={}, nbformat=4, nbformat_minor=5)))
 
 
-def module(path, come_from, code=''):
+def write_module(path, exported_from, code=''):
     path.parent.mkdir(parents=True, exist_ok=True)
     (path.parent / '__init__.py').touch()
-    path.write_text((f'# AUTOGENERATED! DO NOT EDIT! File to edit: {come_from}.\n' if come_from else '') + code)
+    header = f'# AUTOGENERATED! DO NOT EDIT! File to edit: {exported_from}.\n' if exported_from else ''
+    path.write_text(header + code)
 
 
 @pytest.fixture
-def house(tmp_path):
-    notebook(
+def repository(tmp_path):
+    "A small repository that follows every rule."
+    write_notebook(
         tmp_path / 'nbs/00_core/01_recordings.ipynb',
         '#| default_exp core.recordings',
         '#| export\nclass Episode: pass',
         'assert Episode()',
     )
-    notebook(
+    write_notebook(
         tmp_path / 'nbs/03_encoders/03_contrast.ipynb',
         '#| default_exp encoders.contrast',
         '#| export\nfrom srlviz.core.recordings import Episode',
         'from srlviz.data.atari import x\n%time x\nassert x',
     )
-    notebook(tmp_path / 'nbs/studies/one.ipynb', 'import srlviz')
-    of = dict(srlviz=dict(pictures=tool('pictures').fingerprint(json.loads((tmp_path / ONE).read_text()))))
-    edit(tmp_path, ONE, '"metadata": {}, "nbformat"', f'"metadata": {json.dumps(of)}, "nbformat"')
-    notebook(tmp_path / 'nbs/index.ipynb', '# srlviz\n\nIn one line.')
-    module(tmp_path / 'srlviz/core/recordings.py', '../../nbs/00_core/01_recordings.ipynb')
-    module(
+    write_notebook(tmp_path / 'nbs/studies/one.ipynb', 'import srlviz')
+    metadata = dict(srlviz=dict(pictures=tool('pictures').fingerprint(json.loads((tmp_path / STUDY).read_text()))))
+    edit(tmp_path, STUDY, '"metadata": {}, "nbformat"', f'"metadata": {json.dumps(metadata)}, "nbformat"')
+    write_notebook(tmp_path / 'nbs/index.ipynb', '# srlviz\n\nIn one line.')
+    write_module(tmp_path / 'srlviz/core/recordings.py', '../../nbs/00_core/01_recordings.ipynb')
+    write_module(
         tmp_path / 'srlviz/encoders/contrast.py',
         '../../nbs/03_encoders/03_contrast.ipynb',
         'from ..core.recordings import Episode\nfrom .frames import f\nimport numpy.data\n',
@@ -588,8 +610,8 @@ def house(tmp_path):
     return tmp_path
 
 
-def test_sound_house(house):
-    assert [c for rule in RULES for c in rule(house)] == []
+def test_a_repository_without_faults_follows_all_rules(repository):
+    assert [complaint for rule in RULES for complaint in rule(repository)] == []
 
 
 def edit(root, name, old, new):
@@ -598,8 +620,8 @@ def edit(root, name, old, new):
     (root / name).write_text(text.replace(old, new))
 
 
-def drawn(root, code, name='board'):
-    module(root / f'srlviz/widgets/{name}.py', '../../nbs/00_core/01_recordings.ipynb', code)
+def write_widget(root, code, name='board'):
+    write_module(root / f'srlviz/widgets/{name}.py', '../../nbs/00_core/01_recordings.ipynb', code)
 
 
 FAULTS = {
@@ -647,16 +669,16 @@ FAULTS = {
         orphans,
         lambda r: (r / 'nbs/03_encoders/03_contrast.ipynb').rename(r / 'nbs/03_encoders/04_contrast.ipynb'),
     ),
-    'module by hand': (orphans, lambda r: module(r / 'srlviz/core/extra.py', '', 'x = 1\n')),
-    'untitled': (stray, lambda r: notebook(r / 'nbs/tutorials/Untitled3.ipynb')),
-    'copy': (stray, lambda r: notebook(r / 'nbs/studies/one-Copy1.ipynb')),
-    'notebook outside': (stray, lambda r: notebook(r / 'scratch.ipynb')),
+    'module by hand': (orphans, lambda r: write_module(r / 'srlviz/core/extra.py', '', 'x = 1\n')),
+    'untitled': (stray, lambda r: write_notebook(r / 'nbs/tutorials/Untitled3.ipynb')),
+    'copy': (stray, lambda r: write_notebook(r / 'nbs/studies/one-Copy1.ipynb')),
+    'notebook outside': (stray, lambda r: write_notebook(r / 'scratch.ipynb')),
     'outputs': (
         outputs,
-        lambda r: notebook(r / 'nbs/00_core/01_recordings.ipynb', '#| default_exp core.recordings', outputs=[{}]),
+        lambda r: write_notebook(r / 'nbs/00_core/01_recordings.ipynb', '#| default_exp core.recordings', outputs=[{}]),
     ),
-    'changed after its pictures': (pictures, lambda r: edit(r, ONE, 'import srlviz', 'import srlviz.core')),
-    'no pictures': (pictures, lambda r: notebook(r / ONE, 'import srlviz')),
+    'changed after its pictures': (pictures, lambda r: edit(r, STUDY, 'import srlviz', 'import srlviz.core')),
+    'no pictures': (pictures, lambda r: write_notebook(r / STUDY, 'import srlviz')),
     'two versions': (version, lambda r: edit(r, 'settings.ini', '[DEFAULT]', '[DEFAULT]\nversion = 0.1.0')),
     'cited version': (version, lambda r: edit(r, 'CITATION.cff', 'version: 0.1.0', 'version: 0.2.0')),
     'version without changes': (version, lambda r: edit(r, 'srlviz/__init__.py', '0.1.0', '0.2.0')),
@@ -677,33 +699,36 @@ FAULTS = {
         lambda r: edit(r, 'requirements-lock.txt', '# a remark', '--index-url https://example.org'),
     ),
     'stale README': (readme, lambda r: edit(r, 'README.md', 'one', 'two')),
-    'machine path': (machines, lambda r: edit(r, 'README.md', 'one', 'see /hom' + 'e/me/x')),
+    'machine path': (machine_paths, lambda r: edit(r, 'README.md', 'one', 'see /hom' + 'e/me/x')),
     'a process of its own': (
         processes,
         lambda r: edit(r, 'srlviz/encoders/contrast.py', 'import numpy', 'import multiprocessing.pool, numpy'),
     ),
-    'two cells in one': (directives, lambda r: drawn(r, 'x = 1\n\n\n#| export\ny = 2\n')),
-    'HTML beside SafeHTML': (markup, lambda r: drawn(r, 'import ipywidgets as W\nline = W.HTML("a")\n')),
-    'HTML in a view': (markup, lambda r: drawn(r, 'import ipywidgets as W\nclass Line(W.HTML): pass\n', 'views')),
-    'HTML in a description': (markup, lambda r: drawn(r, 'button = W.Button(description_allow_html=True)\n')),
-    'Markup of data': (markup, lambda r: drawn(r, 'def say(name): return Markup(f"<b>{name}</b>")\n')),
-    'no example': (taught, lambda r: edit(r, 'nbs/03_encoders/03_contrast.ipynb', 'assert x', 'x')),
-    'one heir': (heirs, lambda r: drawn(r, 'class _Half: pass\nclass Whole(_Half): pass\n')),
-    'Markup of a name': (markup, lambda r: drawn(r, 'def say(name): return markupsafe.Markup(name)\n')),
+    'two cells in one': (directives, lambda r: write_widget(r, 'x = 1\n\n\n#| export\ny = 2\n')),
+    'HTML beside SafeHTML': (markup, lambda r: write_widget(r, 'import ipywidgets as W\nline = W.HTML("a")\n')),
+    'HTML in a view': (
+        markup,
+        lambda r: write_widget(r, 'import ipywidgets as W\nclass Line(W.HTML): pass\n', 'views'),
+    ),
+    'HTML in a description': (markup, lambda r: write_widget(r, 'button = W.Button(description_allow_html=True)\n')),
+    'Markup of data': (markup, lambda r: write_widget(r, 'def say(name): return Markup(f"<b>{name}</b>")\n')),
+    'no example': (assertions, lambda r: edit(r, 'nbs/03_encoders/03_contrast.ipynb', 'assert x', 'x')),
+    'one heir': (subclasses, lambda r: write_widget(r, 'class _Half: pass\nclass Whole(_Half): pass\n')),
+    'Markup of a name': (markup, lambda r: write_widget(r, 'def say(name): return markupsafe.Markup(name)\n')),
     'script sets HTML': (markup, lambda r: (r / 'srlviz/core/list.js').write_text('node.innerHTML = name;\n')),
-    'shared folder': (machines, lambda r: edit(r, 'nbs/index.ipynb', 'In one', 'In ../' + 'shared/')),
+    'shared folder': (machine_paths, lambda r: edit(r, 'nbs/index.ipynb', 'In one', 'In ../' + 'shared/')),
 }
 
 
 @pytest.mark.parametrize('fault', FAULTS)
-def test_fault_is_caught(fault, house):
+def test_fault_is_caught(fault, repository):
     rule, plant = FAULTS[fault]
-    plant(house)
-    assert list(rule(house))
+    plant(repository)
+    assert list(rule(repository))
 
 
 def unescaped(source: str) -> list[str]:
-    "What would show a name of somebody's file as HTML: a Styler, or Markdown or HTML of anything but plain text"
+    "Return the calls that could show text of a user's file as HTML: a Styler, or Markdown or HTML of non-literals."
     found = []
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Call):
@@ -711,15 +736,15 @@ def unescaped(source: str) -> list[str]:
         name = ast.unparse(node.func)
         if '.style.' in name or 'Styler' in name:
             found.append(ast.unparse(node))
-        written = all(isinstance(x, ast.Constant) for x in node.args)
-        if name.rpartition('.')[2] in ('Markdown', 'HTML', 'Latex', 'Javascript') and not written:
+        has_literals_only = all(isinstance(x, ast.Constant) for x in node.args)
+        if name.rpartition('.')[2] in ('Markdown', 'HTML', 'Latex', 'Javascript') and not has_literals_only:
             found.append(ast.unparse(node))
     return found
 
 
 def test_nothing_is_shown_unescaped():
-    for odd in ('t.style.format({})', 't.style\\\n.hide()', "Markdown(f'{name}')", 'display(HTML(page))'):
-        assert unescaped(odd), odd
+    for code in ('t.style.format({})', 't.style\\\n.hide()', "Markdown(f'{name}')", 'display(HTML(page))'):
+        assert unescaped(code), code
     assert not unescaped("Markdown('**bold**')\nmenu.style.description_width = 'initial'")
     for folder in ('studies', 'tutorials', 'course', '08_widgets'):
         for path in sorted((ROOT / 'nbs' / folder).rglob('*.ipynb')):

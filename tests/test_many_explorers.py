@@ -1,14 +1,14 @@
-"""Nine explorers down one notebook, in a JupyterLab with its default settings: whatever is scrolled to is laid out.
+"""Nine explorers in one notebook, in JupyterLab with default settings: each has a layout when scrolled into view.
 
-JupyterLab skips the layout of cells outside of the view; what is added to them there stays at the size 0 x 0 until
-somebody lays it out again.
+JupyterLab skips the layout of cells outside the view. What is added to them there keeps the size 0 x 0 until the next
+layout.
 """
 
 import pytest
 from support.lab import SHOTS, wait_idle, assert_no_errors, notebook_of, open_page, wait_for
 
 pytestmark = pytest.mark.browser
-FIRST = """
+SETUP = """
 import numpy as np
 from srlviz.core.files import sample_path
 from srlviz.core.recordings import align, load_recording
@@ -51,8 +51,8 @@ MMERDashboard(paper_scores('popgym'))""",
 from srlviz.evaluate.qedr import qedr_path
 from srlviz.widgets.qedr import QEDRMatrix
 names = [f.name for f in pong.factors][:6]
-asked = {s: y[names] for s, y in factors.items()}
-QEDRMatrix(qedr_path(codes, asked, [.02, .2], progress=False), place, pong)""",
+selected = {s: y[names] for s, y in factors.items()}
+QEDRMatrix(qedr_path(codes, selected, [.02, .2], progress=False), place, pong)""",
     """
 from srlviz.evaluate.maps import code_map
 from srlviz.widgets.maps import CodesExplorer
@@ -60,8 +60,8 @@ CodesExplorer(dict(place=code_map(place, norm='none')), pong, factor='ball_x')""
 ]
 NAMES = ('FrameBrowser', 'RAMExplorer', 'ProbeHeatmap', 'AtariDashboard', 'FlightBrowser', 'FleetBrowser')
 NAMES += ('MMERDashboard', 'QEDRMatrix', 'CodesExplorer')
-# rows of lists and marks of axes: how many there are, and how many of them take no room
-SEEN = """cell => {
+# counts rows of lists and tick labels of axes, and how many of them have no size
+COUNT_PARTS = """cell => {
     const gone = e => e && e !== cell && (getComputedStyle(e).display === 'none' || gone(e.parentElement));
     const parts = [...cell.querySelectorAll('.srlviz-item, .xtick text, .ytick text, .srlviz-scatter-stage text')];
     const there = parts.filter(e => e.textContent.trim() && !e.closest('[hidden]') && !gone(e));
@@ -73,7 +73,7 @@ SEEN = """cell => {
 
 @pytest.fixture(scope='module')
 def lab(open_lab):
-    return open_lab(notebook_of(FIRST, *EXPLORERS))
+    return open_lab(notebook_of(SETUP, *EXPLORERS))
 
 
 @pytest.fixture(scope='module')
@@ -83,56 +83,63 @@ def page(browser, lab):
     return page
 
 
-def to_cell(page, k):
-    "Scroll to the middle of the output of a cell, as a reader does with the wheel"
+def scroll_to_cell(page, k):
+    "Scroll to the middle of the output of a cell, as a reader does with the wheel, and return the cell."
     cell = page.locator('.jp-CodeCell').nth(k)
     cell.evaluate("e => (e.querySelector('.srlviz-explorer') ?? e).scrollIntoView({ block: 'center' })")
     wait_idle(page)
     return cell
 
 
-def test_all_nine_are_laid_out(page, lab):
-    "Each has rows or marks, and none of them is of the size 0 x 0"
-    wrong, least = {}, {}
+def test_all_nine_explorers_have_a_layout(page, lab):
+    "Each has rows or tick labels, and none of them has the size 0 x 0."
+    failures = {}
+    n_parts = {}
     for k, code in enumerate(EXPLORERS, 2):
-        cell, name = to_cell(page, k), next(n for n in NAMES if f'{n}(' in code)
-        wait_for(lambda: cell.locator('.srlviz-explorer').count(), message=f'{name} is there')
+        cell = scroll_to_cell(page, k)
+        name = next(n for n in NAMES if f'{n}(' in code)
+        wait_for(lambda: cell.locator('.srlviz-explorer').count(), message=f'{name} is shown')
+
+        def has_layout():
+            counts = cell.evaluate(COUNT_PARTS)
+            return counts['rows'] + counts['marks'] and not counts['flat']
+
         try:
-            wait_for(lambda: (s := cell.evaluate(SEEN)) and s['rows'] + s['marks'] and not s['flat'], 20)
+            wait_for(has_layout, 20)
         except AssertionError:
             pass
-        seen = cell.evaluate(SEEN)
-        least[name] = seen['rows'] + seen['marks']
-        if seen['flat'] or not least[name]:
-            wrong[name] = seen
+        counts = cell.evaluate(COUNT_PARTS)
+        n_parts[name] = counts['rows'] + counts['marks']
+        if counts['flat'] or not n_parts[name]:
+            failures[name] = counts
             page.screenshot(path=SHOTS / f'many_{name}.png')
     page.screenshot(path=SHOTS / 'many_explorers.png')
-    assert not wrong, wrong
-    assert len(least) == len(EXPLORERS) and min(least.values()) >= 4, least
+    assert not failures, failures
+    assert len(n_parts) == len(EXPLORERS) and min(n_parts.values()) >= 4, n_parts
 
 
-def test_what_changes_out_of_view_is_laid_out(page, lab):
-    "Rows and marks that the kernel adds to cells that nobody sees have a size when they are scrolled to"
-    to_cell(page, 2)
+def test_changes_out_of_view_get_a_layout(page, lab):
+    "Rows and tick labels that the kernel adds to cells outside the view have a size once they are scrolled into view."
+    scroll_to_cell(page, 2)
     lab.execute('board.chosen = [5, 6, 7, 8]; board.seek(3, 0)')
     page.wait_for_timeout(2000)
-    wrong = {}
+    failures = {}
     for k in (6, 7):
-        seen = to_cell(page, k).evaluate(SEEN)
-        if seen['flat'] or not seen['rows']:
-            wrong[k] = seen
+        counts = scroll_to_cell(page, k).evaluate(COUNT_PARTS)
+        if counts['flat'] or not counts['rows']:
+            failures[k] = counts
     page.screenshot(path=SHOTS / 'many_changed.png')
-    assert not wrong, wrong
+    assert not failures, failures
 
 
-def test_a_list_keeps_its_place(page):
-    "A list that was scrolled stands where it stood after a look at another cell"
-    cell = to_cell(page, 6)
+def test_a_list_keeps_its_scroll_position(page):
+    "A scrolled list has the same position after another cell was in view."
+    cell = scroll_to_cell(page, 6)
     scrolled = cell.evaluate(
         """cell => { const list = [...cell.querySelectorAll('div')].find(e => e.scrollHeight > e.clientHeight + 60
             && getComputedStyle(e).overflowY !== 'visible'); if (list) list.scrollTop = 50; return list?.scrollTop }"""
     )
     assert scrolled, 'a list of this explorer can be scrolled'
-    to_cell(page, len(EXPLORERS) + 1)
-    cell = to_cell(page, 6)
+    scroll_to_cell(page, len(EXPLORERS) + 1)
+    cell = scroll_to_cell(page, 6)
     assert cell.evaluate("cell => [...cell.querySelectorAll('div')].some(e => e.scrollTop === 50)")

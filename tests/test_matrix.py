@@ -1,4 +1,4 @@
-"""The matrix of representations, questions and worlds: strangers as rows and columns; its widget."""
+"""The cross matrix of representations, questions and worlds, with third-party rows and columns; and its widget."""
 
 import numpy as np, pytest
 from support.lab import SHOTS, assert_no_errors, notebook_of, open_page, wait_for
@@ -13,8 +13,8 @@ from srlviz.studies.matrix.representations import Budget, fitted, moment_codes, 
 from srlviz.studies.matrix.settings import SETTINGS, find_setting
 
 
-def test_a_world_and_representations_of_a_stranger():
-    "A Gymnasium environment by its id; a torch module, a function, a memory and arrays"
+def test_third_party_worlds_and_representations_are_evaluated():
+    "A Gymnasium environment by its id; a torch module, a function, a memory and arrays."
     setting = find_setting('CartPole-v1', n=40, every=2, length=6)
     recording = setting.data()
     assert [f.name for f in recording.factors] and setting.name == 'CartPole-v1'
@@ -32,7 +32,7 @@ def test_a_world_and_representations_of_a_stranger():
     assert answers['regression'].value('r2_linear') > 0.99  # the observation is the state
 
 
-def test_an_observation_that_is_shuffled_over_time_changes_only_later_codes():
+def test_shuffled_observations_change_only_later_codes():
     setting = find_setting('RepeatPrevious-easy', n=12, length=5)
     recording = setting.data()
     changed = recording.replace(
@@ -45,22 +45,23 @@ def test_an_observation_that_is_shuffled_over_time_changes_only_later_codes():
         assert any(not np.allclose(x[20:], y[20:], atol=1e-5) for x, y in zip(a, b)), name
 
 
-def test_numbers_are_cut_by_the_probe_split_alone():
+def test_numbers_are_binned_by_the_probe_split_alone():
     values = np.arange(80.0)
     recording = Recording.from_arrays(
         dict(vector=values[:, None]), episode=np.repeat(np.arange(8), 10), factors=dict(x=values)
     )
     recording = recording.replace(split=['probe'] * 4 + ['test'] * 4)
-    cut = classes_of_numbers(recording, 4).steps()
-    assert cut['x'].tolist() == [*np.repeat([0, 1, 2, 3], 10), *[3] * 40] and cut['x'].dtype.kind == 'i'
+    classes = classes_of_numbers(recording, 4).steps()
+    assert classes['x'].tolist() == [*np.repeat([0, 1, 2, 3], 10), *[3] * 40] and classes['x'].dtype.kind == 'i'
 
 
-def test_bad_input_is_named():
-    "One code, one factor, constant factors, episodes of length 1, a missing condition, no layer of the name"
+def test_errors_and_reasons_name_the_bad_input():
+    "One code, one factor, constant factors, episodes of length 1, an unknown condition, an unknown layer."
     rng = np.random.default_rng(0)
     n = 60
-    about = dict(episode=np.arange(n), factors=dict(a=rng.integers(0, 2, n), b=np.zeros(n, int)))
-    single = Recording.from_arrays(dict(vector=rng.normal(size=(n, 1)).astype(np.float32)), **about)
+    factors = dict(a=rng.integers(0, 2, n), b=np.zeros(n, int))
+    obs = dict(vector=rng.normal(size=(n, 1)).astype(np.float32))
+    single = Recording.from_arrays(obs, episode=np.arange(n), factors=factors)
     single = single.with_split(fit=0.3, valid=0.1, probe=0.3, test=0.3)
     answers, reasons = ask_all([e.obs['vector'] for e in single], single, code_questions())
     assert {'shift', 'mig', 'belief', 'reward_action'} <= set(reasons) and 'probe' in answers
@@ -75,8 +76,8 @@ def test_bad_input_is_named():
         as_encoder(nn.Sequential(nn.Linear(1, 2)), layer='conv2').encode(single)
 
 
-def test_the_settings_that_ship_can_be_recorded():
-    "Their factors, conditions and observations are there; a tenth of their size"
+def test_shipped_settings_can_be_recorded():
+    "A recording of a tenth of the size has the factors, splits and one kind of observations."
     for name in ('pong', 'RepeatPrevious-easy'):
         recording = find_setting(name, n=SETTINGS[name].n // 10).data()
         assert {'fit', 'valid', 'probe', 'test', 'shifted'} <= {*recording.split}
@@ -104,7 +105,7 @@ board = CrossMatrix(pd.concat(tables), answers, dict(switches=toy), reasons=reas
 board
 """
 
-PLACE = """(g, [row, column]) => {
+CELL_PLACE = """(g, [row, column]) => {
     const heat = g._fullData[0], r = g.getBoundingClientRect(), l = g._fullLayout;
     for (let i = 0; i < heat.z.length; i++) for (let j = 0; j < heat.z[i].length; j++) {
         const data = heat.customdata?.[i]?.[j];
@@ -117,18 +118,18 @@ PLACE = """(g, [row, column]) => {
 
 
 @pytest.mark.browser
-def test_a_press_opens_the_answer_and_then_the_moment(browser, open_lab):
+def test_a_click_opens_the_answer_and_the_moment(browser, open_lab):
     lab = open_lab(notebook_of(CELL.strip()))
     page = open_page(browser, lab)
     assert_no_errors(page)
     board = page.locator('.jp-OutputArea .js-plotly-plot:visible').first
-    page.mouse.click(*board.evaluate(PLACE, ['half', 'selectivity']))
+    page.mouse.click(*board.evaluate(CELL_PLACE, ['half', 'selectivity']))
     wait_for(lambda: lab.evaluate('[board.method, board.question, board.factor]') == ['half', 'selectivity', 'fan'])
     step = lab.evaluate('[board.episode, board.t]')
     items = 'board.answer.items.set_index(["factor", "episode", "t"]).loc[("fan", board.episode, board.t)]'
     assert lab.evaluate(f'bool({items}["truth"] != {items}["predicted"])')
     assert lab.evaluate('[board.moment.episode, board.moment.t]') == step
-    page.mouse.click(*board.evaluate(PLACE, ['film', 'selectivity']))
+    page.mouse.click(*board.evaluate(CELL_PLACE, ['film', 'selectivity']))
     wait_for(lambda: page.get_by_text('film reads frames').count(), message='the reason is shown')
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     box = page.locator('.jp-OutputArea-output:visible').last.bounding_box()

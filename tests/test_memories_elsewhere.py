@@ -1,6 +1,6 @@
-"""Memories in other people's software: torch.export, ONNX, torch.compile, averages of weights.
+"""Memories with torch.export, ONNX, torch.compile and averaged weights.
 
-ONNX is looked at where onnx, onnxscript and onnxruntime can be imported; the kit does not ask for them.
+ONNX is tested where onnx, onnxscript and onnxruntime can be imported; srlviz does not require them.
 """
 
 import copy
@@ -15,65 +15,76 @@ from srlviz.memories.memory import leaves
 N_IN, B = 5, 4
 
 
-def made(name):
+def make_memory(name):
     torch.manual_seed(0)
     return catalog('memories')[name](N_IN, 8).eval()
 
 
 def exported(memory):
-    "One acting step, for any number of rows."
-    x, state, starts = torch.randn(B, 1, N_IN), memory.initial_state(B), torch.zeros(B, 1, dtype=torch.bool)
+    "Export one acting step, for any number of rows."
+    x = torch.randn(B, 1, N_IN)
+    state = memory.initial_state(B)
+    starts = torch.zeros(B, 1, dtype=torch.bool)
     rows = {0: torch.export.Dim('rows')}
     shapes = rows, rows if isinstance(state, torch.Tensor) else tuple(rows for _ in state), rows
     return torch.export.export(memory, (x, state, starts), dynamic_shapes=shapes)
 
 
-def acted(memory, step, steps=20, rows=3):
-    "The largest difference, of outputs and states, over steps with resets, relative to the largest number or 1."
-    mine = theirs = memory.initial_state(rows)
-    apart = 0.0
+def max_difference(memory, step, steps=20, rows=3):
+    """Play some steps with resets; return the largest difference of outputs and states between `memory` and `step`.
+
+    It is relative to the largest number, or to 1 if that is larger.
+    """
+    state = step_state = memory.initial_state(rows)
+    difference = 0.0
     for x, starts in zip(torch.randn(steps, rows, 1, N_IN), torch.rand(steps, rows, 1) < 0.2):
         with torch.no_grad():
-            y, mine = memory(x, mine, starts)
-            z, theirs = step(x, theirs, starts)
-        for a, b in zip([y, *leaves(mine)], [z, *leaves(theirs)]):
-            apart = max(apart, float((a - b).abs().max() / b.abs().max().clamp(min=1)) if a.numel() else 0)
-    return apart
+            y, state = memory(x, state, starts)
+            z, step_state = step(x, step_state, starts)
+        for a, b in zip([y, *leaves(state)], [z, *leaves(step_state)]):
+            if a.numel():
+                difference = max(difference, float((a - b).abs().max() / b.abs().max().clamp(min=1)))
+    return difference
 
 
 @pytest.mark.parametrize('name', catalog('memories'))
-def test_a_step_is_exported(name):
-    memory = made(name)
-    assert acted(memory, exported(memory).module()) < 1e-5
+def test_an_exported_step_equals_the_memory(name):
+    memory = make_memory(name)
+    assert max_difference(memory, exported(memory).module()) < 1e-5
 
 
 @pytest.mark.parametrize('name', ['GRU', 'LSTM', 'FART', 'FWP', 'FFM', 'S4D', 'LRU', 'S6', 'DeltaNet', 'RoPEAttention'])
-def test_a_step_runs_in_onnxruntime(name, tmp_path):
+def test_a_step_in_onnxruntime_equals_the_memory(name, tmp_path):
     for package in 'onnx', 'onnxscript':
-        pytest.importorskip(package, reason=f"ONNX needs {package}, which the kit does not ask for")
-    runtime = pytest.importorskip('onnxruntime', reason="the kit does not ask for onnxruntime")
-    memory, path = made(name), tmp_path / 'step.onnx'
-    names = [f'state{i}' for i in range(len(leaves(memory.initial_state(1))))]
-    told = dict(input_names=['x', *names, 'starts'], output_names=['y', *(f'new_{k}' for k in names)])
-    torch.onnx.export(exported(memory), (), dynamo=True, verbose=False, **told).save(path)
+        pytest.importorskip(package, reason=f"ONNX needs {package}, which srlviz does not require")
+    runtime = pytest.importorskip('onnxruntime', reason="srlviz does not require onnxruntime")
+    memory = make_memory(name)
+    path = tmp_path / 'step.onnx'
+    state_names = [f'state{i}' for i in range(len(leaves(memory.initial_state(1))))]
+    inputs = ['x', *state_names, 'starts']
+    outputs = ['y', *(f'new_{k}' for k in state_names)]
+    program = torch.onnx.export(
+        exported(memory), (), dynamo=True, verbose=False, input_names=inputs, output_names=outputs
+    )
+    program.save(path)
     session = runtime.InferenceSession(path, providers=['CPUExecutionProvider'])
 
     def step(x, state, starts):
-        given = dict(zip(told['input_names'], (z.numpy() for z in (x, *leaves(state), starts))))
-        y, *new = (torch.from_numpy(np.asarray(z)) for z in session.run(None, given))
+        feed = dict(zip(inputs, (z.numpy() for z in (x, *leaves(state), starts))))
+        y, *new = (torch.from_numpy(np.asarray(z)) for z in session.run(None, feed))
         return y, new[0] if len(new) == 1 else tuple(new)
 
-    assert acted(memory, step) < 1e-5
+    assert max_difference(memory, step) < 1e-5
 
 
-KERNELS = 'Elman', 'GRU', 'LSTM'  # torch compiles nothing that holds one of these
+KERNELS = 'Elman', 'GRU', 'LSTM'  # torch cannot compile a whole graph with one of these
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize('name', catalog('memories'))
-def test_compiled(name):
-    "A step and a sequence, with gradients; a step in one graph, but for torch's own recurrent networks"
-    memory, x, starts = made(name), torch.randn(2, 9, N_IN), torch.rand(2, 9) < 0.2
+def test_compiled_memories_give_equal_outputs(name):
+    "A sequence and a step, with gradients; a step also compiles to one graph, except for torch's recurrent networks"
+    memory, x, starts = make_memory(name), torch.randn(2, 9, N_IN), torch.rand(2, 9) < 0.2
     torch._dynamo.reset()
     compiled = torch.compile(memory, backend='aot_eager')
     for T in 9, 1:
@@ -91,9 +102,9 @@ def test_compiled(name):
 
 
 @pytest.mark.parametrize('name', catalog('memories'))
-def test_weights_are_averaged(name, tmp_path):
-    "A state_dict holds weights alone; what else it knows goes through a file of torch, and is looked at"
-    one, two = made(name), made(name)
+def test_weights_can_be_averaged_and_loaded_into_the_same_memory_only(name, tmp_path):
+    "A state_dict contains weights alone; its metadata survive torch.save, and loading checks them"
+    one, two = make_memory(name), make_memory(name)
     with torch.no_grad():
         for p in two.parameters():
             p.add_(1)
@@ -105,16 +116,16 @@ def test_weights_are_averaged(name, tmp_path):
     ema.update_parameters(two), ema.update_parameters(two)
     assert copy.deepcopy(ema)(torch.randn(2, 3, N_IN))[0].isfinite().all()
     torch.save(a, tmp_path / 'weights.pt')
-    kept = torch.load(tmp_path / 'weights.pt', weights_only=True)
-    two.load_state_dict(kept)
+    loaded = torch.load(tmp_path / 'weights.pt', weights_only=True)
+    two.load_state_dict(loaded)
     other = next(k for k in catalog('memories') if k != name)
     with pytest.raises(ValueError, match=f'these are weights of {name}, not of {other}'):
-        made(other).load_state_dict(kept)
+        make_memory(other).load_state_dict(loaded)
 
 
 @pytest.mark.parametrize('name', catalog('memories'))
-def test_the_meta_device_knows_shapes(name):
-    "Where nothing is computed, shapes are told all the same"
+def test_shapes_are_right_on_the_meta_device(name):
+    "The meta device computes no values, only shapes"
     with torch.device('meta'):
         memory = catalog('memories')[name](4, n_hidden=16)
     y, state = memory(torch.empty(2, 5, 4, device='meta'))

@@ -1,4 +1,4 @@
-"""Memories that came after popgym: they learn a small recall task, and their cost is measured."""
+"""Memories newer than popgym: they learn a small recall task, and their cost is measured."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from srlviz.core.names import catalog
 from srlviz.evaluate.memories.cost import profile_memory
 from srlviz.evaluate.memories.recall import recall
 
-CASES = [  # memory, arguments, task, delay, accuracy that is reached
+CASES = [  # memory, arguments, task, delay, minimum accuracy
     ('S6', {}, 'count', 8, 0.6),
     ('S6', dict(n_heads=4), 'count', 8, 0.6),
     ('DeltaNet', {}, 'copy', 1, 0.8),
@@ -15,18 +15,18 @@ CASES = [  # memory, arguments, task, delay, accuracy that is reached
 ]
 
 
-@pytest.mark.parametrize('name, arguments, task, delay, reached', CASES)
-def test_learns_to_recall(name, arguments, task, delay, reached):
-    "A guess is right in less than a quarter of the cases"
+@pytest.mark.parametrize('name, arguments, task, delay, min_accuracy', CASES)
+def test_learns_to_recall(name, arguments, task, delay, min_accuracy):
+    "Chance is less than a quarter"
 
-    def made(n_in, n_hidden):
+    def make_memory(n_in, n_hidden):
         return catalog('memories')[name](n_in, n_hidden, **arguments)
 
-    found = recall(made, task, delays=(delay,), n_hidden=16, steps=200, lr=0.01, progress=False)
-    assert found['chance'].item() < 0.25 and found['accuracy'].item() > reached
+    table = recall(make_memory, task, delays=(delay,), n_hidden=16, steps=200, lr=0.01, progress=False)
+    assert table['chance'].item() < 0.25 and table['accuracy'].item() > min_accuracy
 
 
 @pytest.mark.parametrize('name, state', [('S6', 16 * 16), ('DeltaNet', 4 * 4), ('RoPEAttention', 2 * 64 * 16 + 1)])
-def test_cost_is_measured(name, state):
+def test_the_size_of_the_state_is_measured(name, state):
     costs = profile_memory(catalog('memories')[name](8, 16), batch=2, length=40, runs=2)
     assert costs.set_index('metric')['value']['state floats'] == state

@@ -1,5 +1,7 @@
-"""MemoryExplorer: its traits without a browser, and the fourth tutorial in a real JupyterLab:
-what a reader presses, what the page shows, what the kernel then holds."""
+"""Tests of MemoryExplorer: its traits without a browser, and tutorial 4 in a real JupyterLab.
+
+The browser tests press what a user presses, then compare the page with the state of the kernel.
+"""
 
 import numpy as np, pytest, torch, traitlets
 from support.lab import ROOT, SHOTS, reset_page, wait_idle, open_page, wait_for
@@ -16,8 +18,8 @@ NAMES = sorted(catalog('memories'))
 
 
 @pytest.mark.parametrize('name', NAMES)
-def test_every_memory(name):
-    "Each of the catalogue can be looked at; what a reset cuts off weighs nothing, to the last bit"
+def test_explorer_shows_every_memory(name):
+    "Each memory of the catalogue can be explored; inputs before a reset have a weight of exactly 0"
     e = MemoryExplorer(
         {name: catalog('memories')[name]}, 'abcab|cabca', saliency=saliency, n_hidden=16, t=9, interactive=True
     )
@@ -27,8 +29,8 @@ def test_every_memory(name):
         10,
         int(np.sum([np.prod(s) for s in e.passage().shapes])),
     )
-    alone = passage(e.memory, e.now.x[5:], e.starts[5:])
-    assert np.allclose(alone.output, e.passage().output[5:], atol=1e-5)
+    second_episode = passage(e.memory, e.now.x[5:], e.starts[5:])
+    assert np.allclose(second_episode.output, e.passage().output[5:], atol=1e-5)
     e.show, e.log, e.channel = 'output', True, 3
     assert (
         'Output' in e.views.heat.figure.layout.title.text
@@ -37,19 +39,19 @@ def test_every_memory(name):
     )
 
 
-def test_passage_is_the_sequence():
-    "Step by step is what the whole sequence gives; the mode and the gradients of the memory stay as they were"
-    memory, s = catalog('memories')['LSTM'](3, 8).train(), as_stream('abc|bca')
-    seen = passage(memory, s.x, s.starts)
+def test_passage_equals_one_pass_over_the_sequence():
+    "Step by step equals the whole sequence at once; the mode and the gradients of the memory stay unchanged"
+    memory = catalog('memories')['LSTM'](3, 8).train()
+    s = as_stream('abc|bca')
+    stepwise = passage(memory, s.x, s.starts)
     y, state = memory(torch.tensor(s.x)[None], None, torch.tensor(s.starts)[None])
-    assert np.allclose(seen.output, y[0].detach(), atol=1e-6) and np.allclose(
-        seen.state[-1], torch.cat(state, 1)[0].detach(), atol=1e-6
-    )
+    assert np.allclose(stepwise.output, y[0].detach(), atol=1e-6)
+    assert np.allclose(stepwise.state[-1], torch.cat(state, 1)[0].detach(), atol=1e-6)
     assert memory.training and all(p.grad is None for p in memory.parameters())
 
 
-def test_linked():
-    "The slider, the three plots and the kernel share one step; another stream keeps it within bounds"
+def test_slider_and_plots_share_one_step():
+    "The slider, the three plots and the explorer share one step; another stream keeps it within bounds"
     e = MemoryExplorer(
         {'GRU': catalog('memories')['GRU']},
         {'long': 'abcabcabcabc', 'short': 'abc'},
@@ -57,22 +59,12 @@ def test_linked():
         interactive=True,
     )
     e.t = 8
-    assert [
-        e.menus.t.value,
-        e.views.inputs.cursor,
-        e.views.heat.cursor,
-        e.views.weights.cursor,
-        len(e.views.weights.figure.data[0].x),
-    ] == [
-        8,
-        8,
-        8,
-        8,
-        9,
-    ]
+    views = e.views
+    assert [e.menus.t.value, views.inputs.cursor, views.heat.cursor, views.weights.cursor] == [8, 8, 8, 8]
+    assert len(views.weights.figure.data[0].x) == 9
     e.views.heat.cursor = 4  # as a drag does
     assert e.t == 4 and 't = 4' in e.status.value
-    e.views.matrix.cursor = 7  # in the table of weights time runs to the right too
+    e.views.matrix.cursor = 7  # time is on the horizontal axis of the table of weights too
     assert e.t == 7
     e.resets = (10, 3)
     assert e.resets == (3, 10) and 'an episode that started at 3' in e.status.value
@@ -80,10 +72,10 @@ def test_linked():
     assert e.t == 2 and e.resets == () and e.menus.t.max == 2
 
 
-def test_a_cut_and_back():
+def test_reset_cuts_off_the_past_and_can_be_undone():
     e = MemoryExplorer({'GRU': catalog('memories')['GRU']}, 'abcabc', saliency=saliency, t=4, interactive=True)
-    whole = e.weigh().copy()
-    assert whole[4, 0] > 0 and e.menus.again.disabled
+    original = e.weigh().copy()
+    assert original[4, 0] > 0 and e.menus.again.disabled
     e.menus.cut.click()
     assert (
         e.resets == (4,)
@@ -92,19 +84,19 @@ def test_a_cut_and_back():
         and not e.menus.again.disabled
     )
     e.menus.again.click()
-    assert e.resets == () and np.array_equal(e.weigh(), whole) and e.menus.again.disabled
+    assert e.resets == () and np.array_equal(e.weigh(), original) and e.menus.again.disabled
     e.t = 0
     assert e.menus.cut.disabled
     e.toggle_reset(0)
     assert e.resets == ()
 
 
-def test_one_computation_each():
-    "Saliency is asked for once for each memory, stream and set of episodes, and not again when one comes back"
-    asked = []
+def test_saliency_is_computed_once_per_memory():
+    "Saliency is computed once for each memory, stream and set of episodes, and kept when one is selected again"
+    calls = []
 
     def counted(memory, x, starts, of=None):
-        asked.append(starts.sum())
+        calls.append(starts.sum())
         return np.tri(len(x), dtype=np.float32)
 
     e = MemoryExplorer(
@@ -114,12 +106,12 @@ def test_one_computation_each():
         e.method = method
     for t in range(6):
         e.t = t
-    assert len(asked) == 2
+    assert len(calls) == 2
 
 
 @pytest.mark.parametrize('path', sorted(sample_path('agents').glob('*.safetensors')), ids=lambda p: p.stem)
-def test_every_shipped_agent(path):
-    "An agent from its file is opened as it plays its task: what it read, what its memory held, what weighed"
+def test_explorer_opens_every_shipped_agent(path):
+    "An agent loaded from its file plays its task; the explorer shows its inputs, its memory states and the weights"
     agent = load_policy(path)
     e = MemoryExplorer(agent, saliency=saliency, steps=24, t=9, interactive=True)
     assert agent.task in e.stream and e.now.x.shape == (len(e.starts), agent.n_in) and e.method in path.stem
@@ -127,7 +119,7 @@ def test_every_shipped_agent(path):
     assert len(e.figure().data) >= 3
 
 
-def test_bad_input():
+def test_invalid_arguments_and_traits_are_refused():
     GRU = catalog('memories')['GRU']
     with pytest.raises(ValueError):
         MemoryExplorer({})
@@ -140,14 +132,14 @@ def test_bad_input():
     with pytest.raises(ValueError):
         MemoryExplorer({'GRU': GRU}, '| |')
     e = MemoryExplorer({'GRU': GRU}, 'abc', interactive=True)
-    for trait, wrong, words in (
+    for trait, wrong, pattern in (
         ('method', 'gru', 'GRU'),
         ('stream', 'x', 'stream'),
         ('t', 3, '0.*2'),
         ('resets', (0,), None),
         ('channel', 99, '0.*31'),
     ):
-        with pytest.raises(traitlets.TraitError, match=words):
+        with pytest.raises(traitlets.TraitError, match=pattern):
             setattr(e, trait, wrong)
 
     def broken(memory, x, starts, of=None):
@@ -157,8 +149,8 @@ def test_bad_input():
         MemoryExplorer({'GRU': GRU}, 'abc', saliency=broken, interactive=True)
 
 
-def test_static(tmp_path):
-    "Without a reader to touch it, the explorer is one figure; its page needs no network"
+def test_static_form_is_one_figure(tmp_path):
+    "Without interaction the explorer is one figure; its page needs no network"
     stream = Recording([Episode(dict(vector=np.eye(4, dtype=np.float32)), factors=dict(card=np.arange(4)))] * 2)
     e = MemoryExplorer({'GRU': catalog('memories')['GRU']}, stream, saliency=saliency, t=6, interactive=False)
     assert e.resets == (4,) and 'application/vnd.jupyter.widget-view+json' not in e._repr_mimebundle_()
@@ -193,30 +185,31 @@ def page(opened, lab):
     yield from reset_page(opened, lab, START)
 
 
-def explorer(page, k=0):
-    whole = page.locator('.srlviz-memory-explorer').nth(k)
-    whole.scroll_into_view_if_needed()
-    drawn = whole.locator('.js-plotly-plot')
+def drawn_explorer(page, k=0):
+    "Return the k-th MemoryExplorer of the page, once its plots are drawn"
+    widget = page.locator('.srlviz-memory-explorer').nth(k)
+    widget.scroll_into_view_if_needed()
+    plots = widget.locator('.js-plotly-plot')
     wait_for(
-        lambda: drawn.count() >= 4 and all(p.evaluate("g => !!g._fullLayout?.xaxis?._length") for p in drawn.all()),
+        lambda: plots.count() >= 4 and all(p.evaluate("g => !!g._fullLayout?.xaxis?._length") for p in plots.all()),
         message='all plots are drawn',
     )
     wait_idle(page)
-    return whole
+    return widget
 
 
-def menu(whole, name):
-    wait_idle(whole.page)
+def menu(widget, name):
+    wait_idle(widget.page)
     return (
-        whole.locator('.widget-dropdown').filter(has=whole.page.locator(f'label:text-is("{name}")')).locator('select')
+        widget.locator('.widget-dropdown').filter(has=widget.page.locator(f'label:text-is("{name}")')).locator('select')
     )
 
 
-def cursors(whole):
-    return [p.get_attribute('data-cursor') for p in whole.locator('.srlviz-plot').all()[:3]]
+def cursors(widget):
+    return [p.get_attribute('data-cursor') for p in widget.locator('.srlviz-plot').all()[:3]]
 
 
-def at(plot, x):
+def point_at(plot, x):
     return plot.evaluate(
         "(g, x) => { const r = g.getBoundingClientRect(), l = g._fullLayout; return [r.left + l.xaxis._offset + "
         "l.xaxis.c2p(x), r.top + l.yaxis._offset + l.yaxis._length/2] }",
@@ -225,111 +218,125 @@ def at(plot, x):
 
 
 @pytest.mark.browser
-def test_a_press_moves_all(page, lab):
-    "A press in the state moves the line in all three plots, the slider and the sentence"
-    whole = explorer(page)
-    state = whole.locator('.js-plotly-plot').nth(1)
-    left = lambda: [
-        p.evaluate("g => [g._fullLayout.xaxis._offset, g._fullLayout.xaxis._length].map(Math.round).join()")
-        for p in whole.locator('.js-plotly-plot').all()[:3]
-    ]
-    wait_for(lambda: len(set(left())) == 1, message='the steps of the plots stand below one another')
+def test_press_moves_all_plots(page, lab):
+    "A press in the plot of the state moves the line in all three plots, the slider and the status line"
+    widget = drawn_explorer(page)
+    state = widget.locator('.js-plotly-plot').nth(1)
+
+    def axis_extents():
+        return [
+            p.evaluate("g => [g._fullLayout.xaxis._offset, g._fullLayout.xaxis._length].map(Math.round).join()")
+            for p in widget.locator('.js-plotly-plot').all()[:3]
+        ]
+
+    wait_for(lambda: len(set(axis_extents())) == 1, message='the time axes of the plots are aligned')
     wait_idle(page)
-    page.mouse.click(*at(state, 20))
+    page.mouse.click(*point_at(state, 20))
     wait_for(
-        lambda: lab.evaluate('explorer.t') == 20 and cursors(whole) == ['20'] * 3, message='kernel and lines are at 20'
+        lambda: lab.evaluate('explorer.t') == 20 and cursors(widget) == ['20'] * 3,
+        message='kernel and lines are at step 20',
     )
     wait_for(
-        lambda: 't = 20, step 5 of an episode that started at 16' in whole.locator('.srlviz-status').inner_text(),
-        message='the sentence tells',
+        lambda: 't = 20, step 5 of an episode that started at 16' in widget.locator('.srlviz-status').inner_text(),
+        message='the status line shows the step',
     )
-    whole.screenshot(path=SHOTS / 'memory_explorer.png')
+    widget.screenshot(path=SHOTS / 'memory_explorer.png')
 
 
 @pytest.mark.browser
-def test_by_keyboard(page, lab):
-    whole = explorer(page)
+def test_arrow_key_moves_one_step(page, lab):
+    widget = drawn_explorer(page)
     lab.evaluate("setattr(explorer, 't', 20)")
-    wait_for(lambda: cursors(whole) == ['20'] * 3)
+    wait_for(lambda: cursors(widget) == ['20'] * 3)
     wait_idle(page)
-    whole.locator('.noUi-handle, [role=slider]').first.focus()
+    widget.locator('.noUi-handle, [role=slider]').first.focus()
     page.keyboard.press('ArrowRight')
     wait_for(
-        lambda: lab.evaluate('explorer.t') == 21 and cursors(whole) == ['21'] * 3, message='the arrow key is a step'
+        lambda: lab.evaluate('explorer.t') == 21 and cursors(widget) == ['21'] * 3, message='the arrow key is a step'
     )
 
 
 @pytest.mark.browser
-def test_a_reset(page, lab):
-    "A new episode by a press: the past is cut off, in the kernel and in the picture; and back"
-    whole = explorer(page)
+def test_button_starts_an_episode_and_another_undoes_it(page, lab):
+    "A new episode cuts off the past, in the kernel and on the page; another button restores the original episodes"
+    widget = drawn_explorer(page)
     lab.evaluate("setattr(explorer, 't', 24)")
     wait_idle(page)
-    button = whole.get_by_role('button', name='start an episode at t = 24')
-    wait_for(lambda: button.count(), message='the button tells the step')
+    button = widget.get_by_role('button', name='start an episode at t = 24')
+    wait_for(lambda: button.count(), message='the button names the step')
     button.click()
     wait_for(
         lambda: lab.evaluate('[list(explorer.resets), float(explorer.weigh()[24, :24].sum())]') == [[16, 24], 0],
-        message='cut',
+        message='the past is cut off',
     )
-    wait_for(lambda: 'Only the current input' in whole.locator('.srlviz-status').inner_text())
-    whole.screenshot(path=SHOTS / 'memory_reset.png')
-    whole.get_by_role('button', name='original episodes').click()
-    wait_for(lambda: lab.evaluate('list(explorer.resets)') == [16], message='as it came')
+    wait_for(lambda: 'Only the current input' in widget.locator('.srlviz-status').inner_text())
+    widget.screenshot(path=SHOTS / 'memory_reset.png')
+    widget.get_by_role('button', name='original episodes').click()
+    wait_for(lambda: lab.evaluate('list(explorer.resets)') == [16], message='the original episodes are restored')
 
 
 @pytest.mark.browser
-def test_another_memory(page, lab):
-    "The MLP has no state, and the page says so; the menu chooses it"
-    whole = explorer(page)
-    menu(whole, 'Memory').select_option('MLP, first')
+def test_menu_selects_a_memory_without_state(page, lab):
+    "The menu selects the MLP, and the page shows that it has no state"
+    widget = drawn_explorer(page)
+    menu(widget, 'Memory').select_option('MLP, first')
     wait_for(
         lambda: (
             lab.evaluate('explorer.method') == 'MLP, first'
-            and 'no state' in whole.locator('.srlviz-memory-facts').inner_text()
+            and 'no state' in widget.locator('.srlviz-memory-facts').inner_text()
         ),
         message='the facts of the MLP',
     )
     wait_for(
-        lambda: 'has no state' in whole.locator('.js-plotly-plot').nth(1).inner_text(), message='instead of a state'
+        lambda: 'has no state' in widget.locator('.js-plotly-plot').nth(1).inner_text(),
+        message='a note instead of a state',
     )
-    wait_for(lambda: 'Only the current input' in whole.locator('.srlviz-status').inner_text(), message='no past weighs')
-    whole.screenshot(path=SHOTS / 'memory_mlp.png')
-    whole.get_by_role('button', name='its output').click()
+    wait_for(
+        lambda: 'Only the current input' in widget.locator('.srlviz-status').inner_text(),
+        message='past inputs have no weight',
+    )
+    widget.screenshot(path=SHOTS / 'memory_mlp.png')
+    widget.get_by_role('button', name='its output').click()
     wait_for(
         lambda: (
             lab.evaluate('explorer.show') == 'output'
-            and 'Output after each step' in whole.locator('.js-plotly-plot').nth(1).inner_text()
+            and 'Output after each step' in widget.locator('.js-plotly-plot').nth(1).inner_text()
         ),
-        message='its output can be seen',
+        message='its output is shown',
     )
-    menu(whole, 'Weight for').select_option('output 2')
+    menu(widget, 'Weight for').select_option('output 2')
     wait_for(
         lambda: (
-            lab.evaluate('explorer.channel') == 2 and 'output 2' in whole.locator('.js-plotly-plot').nth(2).inner_text()
+            lab.evaluate('explorer.channel') == 2
+            and 'output 2' in widget.locator('.js-plotly-plot').nth(2).inner_text()
         ),
         message='the weights for one output',
     )
 
 
 @pytest.mark.browser
-def test_tables(page, lab):
-    "The last explorer of the tutorial: cards, recall and cost, with the model marked"
-    whole = explorer(page, 2)
-    wait_for(lambda: whole.locator('.js-plotly-plot').count() == 4, message='three over time, and the table of weights')
+def test_recall_and_cost_panels_mark_the_model(page, lab):
+    "The last explorer of the tutorial shows cards, recall and cost, with the model marked"
+    widget = drawn_explorer(page, 2)
+    wait_for(
+        lambda: widget.locator('.js-plotly-plot').count() == 4,
+        message='three plots over time, and the table of weights',
+    )
     for panel in ('Cost', 'Recall'):
-        whole.get_by_role('button', name=panel, exact=True).click()
-        wait_for(lambda: lab.evaluate('watch.panel') == panel.lower() and whole.locator('.js-plotly-plot').count() == 2)
+        widget.get_by_role('button', name=panel, exact=True).click()
+        wait_for(
+            lambda: lab.evaluate('watch.panel') == panel.lower() and widget.locator('.js-plotly-plot').count() == 2
+        )
     wait_idle(page)
     assert lab.evaluate(
         "[t.line.width for t in watch.views.of_table['recall'].figure.data if t.name == 'GRU'][0] > "
         "[t.line.width for t in watch.views.of_table['recall'].figure.data if t.name == 'MLP'][0]"
     )
     page.wait_for_timeout(600)
-    whole.screenshot(path=SHOTS / 'memory_cards.png')
+    widget.screenshot(path=SHOTS / 'memory_cards.png')
 
 
 @pytest.mark.browser
-def test_alone(opened):
-    "No request left this machine, and no script failed, as the notebook ran; `page` sees to it in every test"
+def test_notebook_sends_no_requests_and_raises_no_errors(opened):
+    "While it ran, no request left this machine and no script failed; the fixture `page` checks this in every test"
     assert opened.errors_on_load == ([], [])

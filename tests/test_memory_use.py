@@ -1,4 +1,4 @@
-"""Measures of memories beyond the return, on the agents and the returns that ship."""
+"""Measures of memory beyond the return, on the shipped agents and returns."""
 
 import runpy
 from pathlib import Path
@@ -17,41 +17,42 @@ AGENTS = load_agents('shipped')
 @pytest.mark.parametrize(
     'key', [('RepeatFirst-easy', 'GRU'), ('RepeatPrevious-easy', 'GRU'), ('RepeatPrevious-easy', 'Elman')]
 )
-def test_an_exchange_finds_the_card_that_decides(key):
-    "These agents answer right, so what moves them is known; the gradient of a saturated policy does not find it"
+def test_credit_by_exchange_finds_the_deciding_card(key):
+    "These agents answer correctly, so their deciding card is known; the gradient of a saturated policy misses it"
     recording = record_pomdp(key[0], 2, AGENTS[key], seed=1, flat=True, progress=False)
-    share = {by: credit_scores(AGENTS[key], recording, key[0], by=by) for by in ('exchange', 'gradient')}
-    share = {by: table.set_index('of').loc['policy', 'share'] for by, table in share.items()}
-    assert share['exchange'] > 0.9 and share['gradient'] < 0.7, share
+    shares = {}
+    for by in 'exchange', 'gradient':
+        table = credit_scores(AGENTS[key], recording, key[0], by=by)
+        shares[by] = table.set_index('of').loc['policy', 'share']
+    assert shares['exchange'] > 0.9 and shares['gradient'] < 0.7, shares
 
 
-def test_recall_density_is_a_share_of_each_observation():
+def test_recall_density_is_a_distribution_over_observations():
     agent = AGENTS['RepeatPrevious-easy', 'GRU']
     episode = record_pomdp('RepeatPrevious-easy', 1, agent, seed=1, flat=True, progress=False)[0]
     density = recall_density(agent, episode)
     assert density.shape == (len(episode),) and (density >= 0).all() and density.sum() == pytest.approx(1)
 
 
-def test_gaps_of_the_returns_that_ship():
-    "A memory wins what sight is worth, or sight is worth nothing, or nobody used it: no row is without a reason"
+def test_gaps_of_shipped_returns_have_a_value_or_a_reason():
+    "Full observability may gain nothing, or no agent may use it: then the reason says so"
     gaps = gap_closed(load_scores(sample_path('popgym_mmer.csv')))
     gru = gaps[gaps['method'] == 'GRU'].set_index('task')
     assert (gru['twin'] == 'GRU').all() and (gru['closed'].isna() == (gru['reason'] != '')).all()
     assert gru.loc['RepeatPrevious-easy', 'closed'] > 0.9
-    assert 'sight not used' in gru.loc['Autoencode-easy', 'reason'] and gru.loc[
-        'Autoencode-easy', 'oracle'
-    ] == pytest.approx(1)
+    assert 'sight not used' in gru.loc['Autoencode-easy', 'reason']
+    assert gru.loc['Autoencode-easy', 'oracle'] == pytest.approx(1)
 
 
-def test_the_returns_that_ship_say_which_bias_is_missing():
-    "A bias is known where both agents saw the hidden state; every other row names who was not trained with it"
+def test_missing_memory_biases_of_shipped_returns_name_the_missing_runs():
+    "A bias is known where both agents observed the hidden state; every other row names the agents without such a run"
     table = load_scores(sample_path('popgym_mmer.csv'))
-    seen = {(r.task, r.method) for r in table.query("metric == 'mmer' and inputs == 'state'").itertuples()}
+    observed = {(r.task, r.method) for r in table.query("metric == 'mmer' and inputs == 'state'").itertuples()}
     bias = memory_bias(table)
     assert (bias['bias'].isna() == (bias['missing'] != '')).all() and len(bias) >= 75
     for row in bias.itertuples():
-        lacks = [m for m in dict.fromkeys([row.method, 'MLP']) if (row.task, m) not in seen]
-        assert row.missing == ', '.join(lacks), row
+        missing = [m for m in dict.fromkeys([row.method, 'MLP']) if (row.task, m) not in observed]
+        assert row.missing == ', '.join(missing), row
 
 
 def test_the_fully_observable_mlp_is_trained_before_more_seeds():

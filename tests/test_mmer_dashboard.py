@@ -1,4 +1,4 @@
-"""MMERDashboard in a real JupyterLab: what a reader presses, what the page shows, what the kernel then holds."""
+"""MMERDashboard in JupyterLab: clicks and menus, what the page shows, and the state of the kernel."""
 
 import pytest
 from support.lab import SHOTS, reset_page, wait_idle, assert_no_errors, notebook_of, open_page, wait_for
@@ -45,7 +45,7 @@ def page(opened, lab):
 
 
 def cell(page, task, method):
-    "Where on the page the cell of the map is"
+    "Return the page coordinates of a cell of the map."
     heat = page.locator('.srlviz-dashboard .js-plotly-plot').first
     wait_for(lambda: heat.count() and heat.evaluate('g => !!g._fullLayout?.xaxis?._length'), message='the map is drawn')
     heat.scroll_into_view_if_needed()
@@ -61,11 +61,12 @@ def cell(page, task, method):
     )
 
 
-def test_a_cell(page, lab):
-    "A press on a cell shows its task beside the map; the menus do the same"
+def test_clicking_a_cell_shows_its_task(page, lab):
+    "A click on a cell shows its task beside the map; a menu filters the tasks by their tags."
     page.mouse.click(*cell(page, 'RepeatFirst-easy', 'MLP'))
     wait_for(
-        lambda: lab.evaluate('[board.task, board.method]') == ['RepeatFirst-easy', 'MLP'], message='the cell is chosen'
+        lambda: lab.evaluate('[board.task, board.method]') == ['RepeatFirst-easy', 'MLP'],
+        message='the cell is selected',
     )
     bars = page.locator('.srlviz-dashboard .srlviz-plot[aria-label="one task"]')
     wait_for(lambda: 'RepeatFirst-easy: MMER of each memory' in bars.inner_text(), message='its bars are drawn')
@@ -77,8 +78,8 @@ def test_a_cell(page, lab):
     page.screenshot(path=SHOTS / 'mmer_filtered.png')
 
 
-def test_an_agent(page, lab):
-    "The agent of a cell plays in place of the map; its memory is read beside it; the map comes back"
+def test_the_agent_of_a_cell_plays(page, lab):
+    "The agent of a cell plays in place of the map, with its memory beside it; a button restores the map."
     page.mouse.click(*cell(page, 'RepeatFirst-easy', 'GRU'))
     watch = page.get_by_role('button', name='Watch this GRU play')
     watch.click()
@@ -90,4 +91,4 @@ def test_an_agent(page, lab):
     wait_for(lambda: 'State of its memory (4 units)' in strips.inner_text(), message='its memory is drawn')
     page.screenshot(path=SHOTS / 'mmer_agent.png')
     page.get_by_role('button', name='‹ all tasks').click()
-    wait_for(lambda: not lab.evaluate('board.playing') and not player.is_visible(), message='the map is back')
+    wait_for(lambda: not lab.evaluate('board.playing') and not player.is_visible(), message='the map is shown again')

@@ -8,6 +8,7 @@ import importlib, os, re, subprocess, sys
 from pathlib import Path
 
 import nbformat, pytest
+from support.changes import changed_notebooks
 
 NBS = Path(__file__).parents[1] / 'nbs'
 SKIP = {'export', 'exporti', 'exports', 'default_exp', 'notest'} | (
@@ -105,16 +106,9 @@ def test_runs_live(room):
     run_live([p for p in QUICK if p.is_relative_to(NBS / room)], NBS / room)
 
 
-def changed_pages():
-    "Pages that differ from the commit before the last one; none where git does not know it (`make slow` runs all)."
-    command = ['git', 'diff', '--name-only', 'HEAD~1', '--', 'nbs']
-    r = subprocess.run(command, capture_output=True, text=True, cwd=NBS.parent)
-    names = {NBS.parent / line for line in r.stdout.splitlines()}
-    return [p for p in QUICK if p in names] if r.returncode == 0 else []
-
-
 def test_changed_pages_run_live():
-    if pages := changed_pages():
+    pages = [p for p in QUICK if p in changed_notebooks()]
+    if pages:
         run_live(pages, NBS)
 
 

@@ -1,4 +1,4 @@
-"""Data sets that Minari and LeRobot themselves wrote, where these are installed; and sensors with gaps."""
+"""Test reading of data sets that Minari and LeRobot wrote, where these are installed, and training with gaps."""
 
 import json, os
 
@@ -15,7 +15,7 @@ from srlviz.encoders.sequences.encoder import SequenceEncoder
 
 
 class Ball(gymnasium.Env):
-    "A ball that is pushed along a line; it is seen, felt, and known"
+    "A ball that is pushed along a line, with frames, touch sensors and the true state in `info`"
 
     observation_space = spaces.Dict(
         eye=spaces.Box(0, 255, (8, 6, 3), np.uint8),
@@ -26,25 +26,25 @@ class Ball(gymnasium.Env):
     def reset(self, seed=None, options=None):
         super().reset(seed=seed)
         self.x = 0
-        return self._seen(), self._known()
+        return self._observation(), self._info()
 
     def step(self, action):
         self.x += int(action) - 1
-        return self._seen(), float(self.x), self.x > 2, False, self._known()
+        return self._observation(), float(self.x), self.x > 2, False, self._info()
 
-    def _seen(self):
+    def _observation(self):
         eye = np.full((8, 6, 3), 100 + self.x, np.uint8)
         return dict(eye=eye, touch=dict(side=np.int64(self.x % 2), force=np.full(2, self.x / 9, np.float32)))
 
-    def _known(self):
+    def _info(self):
         return dict(x=self.x, place=dict(xy=np.array([self.x, -self.x])), word='ball')
 
 
-@pytest.mark.parametrize('stored', ['hdf5', 'arrow'])
-def test_what_minari_wrote_is_read(tmp_path, monkeypatch, stored):
+@pytest.mark.parametrize('data_format', ['hdf5', 'arrow'])
+def test_a_minari_data_set_is_read(tmp_path, monkeypatch, data_format):
     minari = pytest.importorskip('minari', reason='pip install "minari[hdf5]"')
     monkeypatch.setenv('MINARI_DATASETS_PATH', str(tmp_path))
-    collector = minari.DataCollector(Ball(), record_infos=True, data_format=stored)
+    collector = minari.DataCollector(Ball(), record_infos=True, data_format=data_format)
     for actions in ([2, 2, 0, 2, 2], [1, 0, 0, 1]):
         collector.reset(seed=1)
         for action in actions:
@@ -61,15 +61,15 @@ def test_what_minari_wrote_is_read(tmp_path, monkeypatch, stored):
     assert np.ptp(r[0].obs['frame'].astype(int) - 100 - r[0].factors['x'][:, None, None, None]) <= 2  # jpeg
     assert r[0].obs['frame'].shape == (5, 8, 6, 3) and r[0].obs['vector'].shape == (5, 4)
 
-    told = load_minari(tmp_path / 'ball' / 'line-v0', factors=['touch.force', 'x'])
-    assert [*told[0].factors] == ['touch.force_0', 'touch.force_1', 'x'] and told[0].obs['vector'].shape == (5, 2)
-    kept = load_recording(r.save(tmp_path / 'kept'))
-    assert kept.fingerprint() == r.fingerprint()
+    chosen = load_minari(tmp_path / 'ball' / 'line-v0', factors=['touch.force', 'x'])
+    assert [*chosen[0].factors] == ['touch.force_0', 'touch.force_1', 'x'] and chosen[0].obs['vector'].shape == (5, 2)
+    saved = load_recording(r.save(tmp_path / 'saved'))
+    assert saved.fingerprint() == r.fingerprint()
     with pytest.raises(ValueError, match='ball/lime-v0'):
         load_minari('ball/lime-v0')
 
 
-def test_without_minari_it_is_said_what_to_install(monkeypatch):
+def test_the_error_without_minari_names_the_package_to_install(monkeypatch):
     monkeypatch.setitem(__import__('sys').modules, 'minari', None)
     with pytest.raises(ImportError, match='minari.*hdf5'):
         load_minari('ball/line-v0')
@@ -87,11 +87,13 @@ FEATURES = {
 
 @pytest.fixture
 def lamps(tmp_path, monkeypatch):
-    "Three episodes of a lamp that gets lighter by 15, and of two tasks"
+    "A LeRobot data set: three episodes of two tasks, in which a lamp gets brighter by 15 each step"
     monkeypatch.setenv('HF_HUB_OFFLINE', '1')
-    made = pytest.importorskip('lerobot.datasets.lerobot_dataset', reason='pip install lerobot', exc_type=ImportError)
+    lerobot_dataset = pytest.importorskip(
+        'lerobot.datasets.lerobot_dataset', reason='pip install lerobot', exc_type=ImportError
+    )
     root = tmp_path / 'lamps'
-    d = made.LeRobotDataset.create('me/lamps', fps=10, root=root, features=FEATURES, use_videos=True)
+    d = lerobot_dataset.LeRobotDataset.create('me/lamps', fps=10, root=root, features=FEATURES, use_videos=True)
     for e, (n, task) in enumerate([(12, 'push'), (7, 'pull'), (9, 'push')]):
         for t in range(n):
             state, truth = np.array([t, e, 1], np.float32), np.array([t / 2, -e], np.float32)
@@ -103,7 +105,7 @@ def lamps(tmp_path, monkeypatch):
     return root
 
 
-def test_what_lerobot_wrote_is_read(lamps):
+def test_a_lerobot_data_set_is_read(lamps):
     r = load_lerobot(lamps, factors=['observation.environment_state', 'next.success'])
     assert r.lengths.tolist() == [12, 7, 9] and r.hz == 10 and r.meta['columns'] == ['a', 'b', 'c']
     assert [str(e.factors['task']) for e in r] == ['push', 'pull', 'push']
@@ -111,7 +113,7 @@ def test_what_lerobot_wrote_is_read(lamps):
         t = np.arange(len(e))
         assert [*e.obs] == ['sensors', 'frame'] and e.obs['frame'].shape == (len(e), 64, 96, 3)
         light = e.obs['frame'][2:6].mean((1, 2, 3))
-        assert np.abs(light - (10 + 15 * t[2:6])).max() < 4  # of another episode it would be 30 or more
+        assert np.abs(light - (10 + 15 * t[2:6])).max() < 4  # for another episode, the difference would be 30 or more
         assert e.obs['sensors'].tolist() == np.column_stack([t, t * 0 + i, t * 0 + 1]).tolist()
         assert e.factors['observation.environment_state_0'].tolist() == (t / 2).tolist()
         assert e.factors['next.success'].tolist() == (t == 5).tolist()
@@ -121,9 +123,9 @@ def test_what_lerobot_wrote_is_read(lamps):
     )
 
 
-def test_film_of_lerobot_that_is_too_short_is_refused(lamps):
-    table = json.loads((lamps / 'meta' / 'info.json').read_text())
-    (lamps / 'meta' / 'info.json').write_text(json.dumps(table | dict(fps=20)))
+def test_lerobot_film_that_is_too_short_or_missing_is_refused(lamps):
+    info = json.loads((lamps / 'meta' / 'info.json').read_text())
+    (lamps / 'meta' / 'info.json').write_text(json.dumps(info | dict(fps=20)))
     with pytest.raises(ValueError, match='28.*10.*2.*9'):
         load_lerobot(lamps)[2].obs['frame']
     os.remove(next((lamps / 'videos').rglob('*.mp4')))
@@ -131,7 +133,7 @@ def test_film_of_lerobot_that_is_too_short_is_refused(lamps):
         load_lerobot(lamps)[0].obs['frame']
 
 
-READERS = [
+SENSOR_ENCODERS = [
     pytest.param('Forecaster', dict(horizon=2), {'forecast'}, id='forecaster'),
     pytest.param('ContextModel', dict(context=2), {'context'}, id='context'),
     pytest.param('SequenceAutoencoder', {}, {'reconstruction'}, id='autoencoder'),
@@ -142,8 +144,8 @@ READERS = [
 ]
 
 
-def torn(share):
-    "Two episodes of films and sensors, of which a share is unknown"
+def recording_with_gaps(share):
+    "Return two episodes of film and sensors; a share of the sensor values is missing"
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 4)).astype(np.float32)
     x[rng.random(x.shape) < share] = np.nan
@@ -151,28 +153,30 @@ def torn(share):
     return Recording.from_arrays(dict(sensors=x, frame=frames), episode=np.arange(60) // 30, fill='nan')
 
 
-@pytest.mark.parametrize('name, arguments, losses', READERS)
-def test_losses_are_of_the_sensors_that_are_known(name, arguments, losses):
+@pytest.mark.parametrize('name, arguments, losses', SENSOR_ENCODERS)
+def test_losses_ignore_missing_sensor_values(name, arguments, losses):
     cls = catalog('encoders')[name]
     quick = getattr(cls, 'quick', {}) | dict(n_codes=4, shortest=12, longest=12, epochs=1, progress=False) | arguments
     with pytest.raises(ValueError, match='gaps=True'):
-        cls(**quick).fit(torn(0.2))
-    encoder = cls(**quick, gaps=True).fit(torn(0.2))
-    assert all(np.isfinite(c).all() for c in encoder.encode(torn(0.2)))
-    rows = WindowRows(torn(0.2), encoder.learns_from, encoder.scale, gaps=True)
+        cls(**quick).fit(recording_with_gaps(0.2))
+    encoder = cls(**quick, gaps=True).fit(recording_with_gaps(0.2))
+    assert all(np.isfinite(c).all() for c in encoder.encode(recording_with_gaps(0.2)))
+    rows = WindowRows(recording_with_gaps(0.2), encoder.learns_from, encoder.scale, gaps=True)
     batch = rows.read([0, 1], [0, 9], [12, 21])
     model = encoder.model_.eval()
 
     def terms(known):
-        torch.manual_seed(0)  # which patches are hidden
+        torch.manual_seed(0)  # it decides which patches are masked
         return {k: v.item() for k, v in model.terms(batch._replace(known=known)).items()}
 
     assert 0.1 < 1 - float(batch.known.float().mean()) < 0.3
-    none, every, whole = terms(torch.zeros_like(batch.known)), terms(torch.ones_like(batch.known)), terms(None)
-    assert losses <= none.keys() and all(none[k] == 0 for k in losses)
-    assert all(np.isclose(every[k], whole[k], rtol=1e-5) for k in whole)
+    none_known = terms(torch.zeros_like(batch.known))
+    all_known = terms(torch.ones_like(batch.known))
+    without_mask = terms(None)
+    assert losses <= none_known.keys() and all(none_known[k] == 0 for k in losses)
+    assert all(np.isclose(all_known[k], without_mask[k], rtol=1e-5) for k in without_mask)
 
 
-def test_every_encoder_of_sensors_has_a_case_with_gaps():
-    of_sensors = {k for k, cls in catalog('encoders').items() if issubclass(cls, SequenceEncoder)}
-    assert of_sensors <= {case.values[0] for case in READERS}
+def test_every_sensor_encoder_is_tested_with_gaps():
+    sensor_encoders = {k for k, cls in catalog('encoders').items() if issubclass(cls, SequenceEncoder)}
+    assert sensor_encoders <= {case.values[0] for case in SENSOR_ENCODERS}

@@ -1,4 +1,4 @@
-"""The page of a study in a real browser: the figure draws, code unfolds, and nobody is asked for anything."""
+"""The HTML page of a study in a browser: figures are drawn, code unfolds, and no other host is contacted."""
 
 import nbformat, pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
@@ -7,7 +7,7 @@ from srlviz.studies.run import run_study
 
 pytestmark = pytest.mark.browser
 
-SHOW = """
+OUTPUTS = """
 import plotly.graph_objects as go
 from IPython.display import HTML, display
 away = 'https://example.org/x'
@@ -26,65 +26,61 @@ def page_path(tmp_path_factory):
     cells = [
         new_markdown_cell('# A table\n\n![elsewhere](https://example.org/y.png)'),
         new_code_cell('n: int = 3', metadata=dict(tags=['parameters'])),
-        new_code_cell(SHOW),
+        new_code_cell(OUTPUTS),
     ]
-    nbformat.write(
-        new_notebook(
-            cells=cells, metadata=dict(kernelspec=dict(name='python3', language='python', display_name='Python 3'))
-        ),
-        d / 'times.ipynb',
-    )
+    kernelspec = dict(name='python3', language='python', display_name='Python 3')
+    nbformat.write(new_notebook(cells=cells, metadata=dict(kernelspec=kernelspec)), d / 'times.ipynb')
     return run_study(d / 'times.ipynb', dict(n='5'), d / 'out', progress=False).with_suffix('.html')
 
 
 @pytest.fixture
 def opened(page_path, browser):
-    "The page in a browser, with what it asked for, what the browser refused, and errors of scripts"
-    page, asked, refused, errors = browser.new_page(), [], [], []
+    "Open the page in a browser, and yield it with its requests, the failed requests and the errors of scripts."
+    page, requested, failed, errors = browser.new_page(), [], [], []
     page.set_default_timeout(60_000)
-    page.on('request', lambda r: asked.append(r.url))
-    page.on('requestfailed', lambda r: refused.append((r.url, r.failure)))
+    page.on('request', lambda r: requested.append(r.url))
+    page.on('requestfailed', lambda r: failed.append((r.url, r.failure)))
     page.on('pageerror', lambda e: errors.append(str(e)))
     page.goto(page_path.as_uri())
     page.wait_for_selector('.plot .heatmaplayer image, .plot .hm')
-    yield page, asked, refused, errors
+    yield page, requested, failed, errors
     page.close()
 
 
-def test_page_alone(opened):
-    page, asked, refused, errors = opened
+def test_the_page_contacts_no_other_host(opened):
+    page, requested, failed, errors = opened
     assert page.locator('h1').all_inner_texts() == ['A table'] and page.locator('dd.changed').inner_text() == '5'
     assert not page.locator('details pre').first.is_visible()
     page.get_by_role('button', name='all code').click()
     assert page.locator('details pre').first.is_visible()
-    elsewhere = {u for u in asked if not u.startswith(('file:', 'data:', 'blob:'))}
-    assert errors == [] and elsewhere == {'https://example.org/x.png'} and [(*elsewhere, 'csp')] == refused
+    elsewhere = {u for u in requested if not u.startswith(('file:', 'data:', 'blob:'))}
+    assert errors == [] and elsewhere == {'https://example.org/x.png'} and [(*elsewhere, 'csp')] == failed
     assert page.locator('.text a').get_attribute('href') == 'https://example.org/y.png'
     assert 'does not run in a page' in page.locator('.note').inner_text()
 
 
-SHAPES = """() => [...document.querySelectorAll('iframe')].map(f => { const d = f.contentDocument.scrollingElement;
+FRAME_SIZES = """() => [...document.querySelectorAll('iframe')].map(f => { const d = f.contentDocument.scrollingElement;
   d.scrollLeft = 50;
   return { high: f.clientHeight, needs: d.scrollHeight, shown: d.clientHeight, scrolled: d.scrollLeft }; })"""
 
-LOOK = """() => { const frame = document.querySelectorAll('iframe')[1];
+CELL_STYLE = """() => { const frame = document.querySelectorAll('iframe')[1];
   const s = getComputedStyle(frame.contentDocument.querySelector('td'));
   return [s.borderBottomWidth, s.textAlign, s.fontSize]; }"""
 
 
-def test_stored_tables(opened):
-    "They look as the page's own do, are as high as they need to be, and a wide one scrolls where it is."
+def test_stored_tables_fit_their_frames(opened):
+    "Stored tables have the style of the page and the height of their content; a wide one scrolls in its frame."
     page = opened[0]
     page.set_viewport_size(dict(width=1000, height=800))
     page.wait_for_timeout(300)
-    _, tall, wide, text = shapes = page.evaluate(SHAPES)
-    assert all(s['high'] < 20_000 and s['needs'] <= s['shown'] for s in shapes)
+    _, tall, wide, text = frames = page.evaluate(FRAME_SIZES)
+    assert all(s['high'] < 20_000 and s['needs'] <= s['shown'] for s in frames)
     assert 1000 < tall['high'] < 2000 and 60 < wide['high'] < 200 and (wide['scrolled'], tall['scrolled']) == (50, 0)
     assert page.evaluate('document.documentElement.scrollWidth <= innerWidth')
-    assert page.evaluate(LOOK) == ['1px', 'right', '14.08px']
+    assert page.evaluate(CELL_STYLE) == ['1px', 'right', '14.08px']
     page.set_viewport_size(dict(width=400, height=800))
     page.wait_for_timeout(300)
-    assert page.evaluate(SHAPES)[3]['high'] > 1.5 * text['high']  # narrower, so higher
+    assert page.evaluate(FRAME_SIZES)[3]['high'] > 1.5 * text['high']  # the text wraps to more lines
 
 
 PLAY = """async source => {
@@ -106,9 +102,11 @@ PLAY = """async source => {
 }"""
 
 
-def test_a_film_larger_than_the_browser_keeps(browser):
-    """100 chunks of 1 MB where 10 MB are kept:
-    each is there when it is looked at, none is fetched twice, and the limit holds."""
+def test_a_film_larger_than_the_cache_is_fetched_once(browser):
+    """100 chunks of 1 MB are played with a cache of 10 MB.
+
+    Each chunk is present when it is shown, none is fetched twice, and the cache stays within its limit.
+    """
     from pathlib import Path
     import srlviz.widgets
 

@@ -1,6 +1,6 @@
 """Every study and every tutorial runs by papermill's own command, in a folder that is not the repository.
 
-What each took stands in a table at the end of the tests (conftest.py); small parameters in papermill_runs.py.
+The time of each is printed at the end of the tests (conftest.py); small parameters are in support/papermill_runs.py.
 """
 
 import json, tempfile
@@ -20,8 +20,8 @@ TABLES = {'studies/atari_conditioning': [], 'studies/landing_dataset': ['flights
 OF_STUDY = ['scores.csv']
 
 
-def complaints(cells, draws: bool, places=()):
-    "What there is to say against an executed notebook; `draws` if PNGs can be made, `places` that it must not name"
+def faults(cells, draws: bool, places=()):
+    "Faults of an executed notebook; `draws`: PNGs can be made; `places`: paths that it must not name"
     outputs = [o for c in cells for o in c.outputs]
     shown = [o.data for o in outputs if 'data' in o]
     words = json.dumps([{k: v for k, v in (o.get('data') or o).items() if k != PNG} for o in outputs])
@@ -30,7 +30,7 @@ def complaints(cells, draws: bool, places=()):
     if any(o.output_type == 'error' for o in outputs) or 'Traceback (most recent call last)' in words:
         yield 'a traceback'
     if any(WIDGET in data for data in shown):
-        yield 'a widget, which nobody can touch'
+        yield 'a widget, which does not work without a kernel'
     figures = [data for data in shown if PLOTLY in data]
     if not figures and not any(PNG in data for data in shown):
         yield 'no figure'
@@ -47,7 +47,7 @@ def machine(*more) -> set[str]:
 @pytest.mark.parametrize('name', notebooks())
 def test_by_papermill(name, papermill):
     ran = papermill(name)
-    assert list(complaints(ran.cells, can_draw(), machine(ran.folder))) == []
+    assert list(faults(ran.cells, can_draw(), machine(ran.folder))) == []
     assert not any(part['state'] for part in ran.metadata.get('widgets', {}).values())
     left = TABLES.get(name, OF_STUDY) if name.startswith('studies/') else []
     assert set(left) <= {p.name for p in ran.out.iterdir()}
@@ -60,23 +60,23 @@ def test_by_papermill(name, papermill):
 @pytest.mark.slow
 @pytest.mark.parametrize('environment', catalog_names('envs'))
 def test_the_third_tutorial_takes_any_task(environment, tmp_path, monkeypatch):
-    asked = dict.fromkeys(('card_task', 'board_task'), f'{environment}-easy')
+    tasks = dict.fromkeys(('card_task', 'board_task'), f'{environment}-easy')
     name = 'tutorials/03_pomdps'
-    monkeypatch.setitem(SMALL, name, SMALL[name] | asked)
+    monkeypatch.setitem(SMALL, name, SMALL[name] | tasks)
     run_once(name, tmp_path)
 
 
 def test_each_has_small_parameters():
     "A new study or tutorial has its line in SMALL, and what stands there is a parameter of it"
-    lacks = ', '.join(sorted(set(notebooks()) - SMALL.keys()))
-    assert not lacks, f'{lacks}: say in SMALL of tests/support/papermill_runs.py with which parameters CI runs it'
-    gone = ', '.join(sorted(SMALL.keys() - set(notebooks())))
-    assert not gone, f'SMALL of tests/support/papermill_runs.py names what is not there: {gone}'
-    for name, given in SMALL.items():
-        assert given.keys() <= study_parameters(ROOT / f'nbs/{name}.ipynb').keys(), name
+    missing = ', '.join(sorted(set(notebooks()) - SMALL.keys()))
+    assert not missing, f'{missing}: add its parameters to SMALL of tests/support/papermill_runs.py'
+    removed = ', '.join(sorted(SMALL.keys() - set(notebooks())))
+    assert not removed, f'SMALL of tests/support/papermill_runs.py names notebooks that do not exist: {removed}'
+    for name, parameters in SMALL.items():
+        assert parameters.keys() <= study_parameters(ROOT / f'nbs/{name}.ipynb').keys(), name
 
 
-# ---- what would be wrong is seen
+# ---- each fault is found
 
 FIGURE = new_output('display_data', {PLOTLY: {}, PNG: 'aGk=', 'text/plain': 'Figure'})
 
@@ -95,18 +95,18 @@ FAULTS = {
 }
 
 
-def test_a_sound_notebook():
-    assert list(complaints([cell(FIGURE), cell()], True, ['/here'])) == []
+def test_a_sound_notebook_has_no_faults():
+    assert list(faults([cell(FIGURE), cell()], True, ['/here'])) == []
 
 
 @pytest.mark.parametrize('fault', FAULTS)
-def test_a_fault_is_seen(fault):
-    (found,) = complaints(FAULTS[fault], True, ['/here'])
+def test_a_planted_fault_is_found(fault):
+    (found,) = faults(FAULTS[fault], True, ['/here'])
     assert found.startswith(fault)
 
 
-def test_a_notebook_that_fails_is_told(tmp_path, monkeypatch):
-    "With papermill's own words; and it is not run again for the next test that asks"
+def test_a_failed_notebook_is_reported(tmp_path, monkeypatch):
+    "With papermill's own output; it is not run again for the next test that needs it"
     log, name = "there is no metric 'f2'", 'studies/atari_conditioning'
     runs = iter([PapermillRun(name, str(tmp_path), log, code=1, seconds=1.0, cpu_seconds=1.0, memory=1)])
     monkeypatch.setattr('support.papermill_runs.papermill', lambda *_: next(runs))
@@ -118,7 +118,7 @@ def test_a_notebook_that_fails_is_told(tmp_path, monkeypatch):
 
 
 def test_the_table_has_the_longest_first():
-    used = dict(cpu_seconds=1.5, memory=2e9)
-    told = table([dict(name='short', seconds=1.0) | used, dict(name='long', seconds=20.25) | used]).splitlines()
-    assert [line.split()[0] for line in told] == ['notebook', 'long', 'short', 'all']
-    assert told[1].split()[1:] == ['20.2', '1.5', '2,000'] and told[-1].split()[1:] == ['21.2', '3.0', '2,000']
+    usage = dict(cpu_seconds=1.5, memory=2e9)
+    lines = table([dict(name='short', seconds=1.0) | usage, dict(name='long', seconds=20.25) | usage]).splitlines()
+    assert [line.split()[0] for line in lines] == ['notebook', 'long', 'short', 'all']
+    assert lines[1].split()[1:] == ['20.2', '1.5', '2,000'] and lines[-1].split()[1:] == ['21.2', '3.0', '2,000']

@@ -1,8 +1,8 @@
-"""Words of strangers: each string that a file may bring is an attack, in every figure, widget, static form and page.
+"""Tests that untrusted text injects nothing: each string that a file may contain is an attack.
 
-Script in a page of JupyterLab is code on the machine. So nothing may run, nothing may be asked for, and no word may
-become an element. The first half looks at what Python sends; the second opens it all in a real JupyterLab and a real
-Chromium, and listens.
+They cover every figure, widget, static form and page. A script in a page of JupyterLab can run code on the machine, so
+nothing may run, nothing may be requested, and no text may become an element. The first half checks what Python sends;
+the second opens everything in a real JupyterLab and a real Chromium, and records what happens.
 """
 
 import importlib, itertools, json, pkgutil, re
@@ -27,13 +27,13 @@ from srlviz.evaluate.prediction.errors import confusion
 from srlviz.figures.pictures import figure_bundle
 from srlviz.figures.agents.rollouts import Strip
 
-# ---- the attack: each string names the place where it stands
+# ---- the attack: each string names the place where it is used
 
 
 def evil(place: str) -> str:
-    """Leave an attribute, end a script, run a script, load a picture, link away.
+    """Return a string that tries to leave an attribute, end a script, run a script, load a picture and link away.
 
-    No slash, comma or underscore in the second half: what cuts or rewrites names leaves that half whole.
+    The second half has no slash, comma or underscore, so that code which cuts or rewrites names leaves it whole.
     """
     return (
         f"</script><script data-evil={place}>ran('{place}')</script>\"'><img data-evil={place} src=\"evil-{place}\" "
@@ -41,7 +41,7 @@ def evil(place: str) -> str:
     )
 
 
-MORE = [
+MORE_ATTACKS = [
     '<svg onload="ran(1)">',
     '<a href="javascript:ran(2)">x</a>',
     '<a\thref="evil3" target="_self">x</a>',
@@ -63,13 +63,13 @@ MORE = [
     '<math><a xlink:href="javascript:ran(19)">x',
 ]
 
-# ---- what a stranger's files hold
+# ---- recordings and tables as read from untrusted files
 
 FACTORS = [evil('factor0'), evil('factor1')]
 
 
-def film(T: int = 24, **more) -> Recording:
-    "A recording of two episodes with frames and memory, a mark on the frames, and an evil word wherever one may stand"
+def film(T: int = 24, **extra_meta) -> Recording:
+    "A recording of two episodes with frames and RAM, a mark on the frames, and an evil string wherever text may stand"
     t = np.arange(T)
 
     def episode(i):
@@ -81,28 +81,28 @@ def film(T: int = 24, **more) -> Recording:
         )
         return Episode(obs, rewards=np.ones(T), factors={FACTORS[0]: t % 7, FACTORS[1]: t / T}, name=evil('episode'))
 
-    tell = [
+    factors = [
         Factor(FACTORS[0], evil('group0'), 'categorical', evil('unit0')),
         Factor(FACTORS[1], evil('group1'), 'continuous', evil('unit1')),
     ]
-    seen = dict(
+    pixel = dict(
         variable=FACTORS[0], object=evil('object'), axis='x', scale=1.0, offset=2.0, cross=5.0, low=None, high=None
     )
-    made = Recording(
+    recording = Recording(
         [episode(0), episode(1)],
         name=evil('recording'),
         hz=5,
-        factors=tell,
-        meta=dict(pixels=[seen], game=evil('game')) | more,
+        factors=factors,
+        meta=dict(pixels=[pixel], game=evil('game')) | extra_meta,
     )
-    made.split = np.array([evil('split'), ''])  # what a reader that is too trusting would let through
-    for e in made:
+    recording.split = np.array([evil('split'), ''])  # what an overly trusting reader would let through
+    for e in recording:
         e.ended = evil('ended')
-    return made
+    return recording
 
 
 def table(method: str = evil('method'), tasks=('task0', 'task1'), protocol: str = '') -> pd.DataFrame:
-    "Scores of two games, of one of which only means are known, and the paper's"
+    "Scores of two games, and the paper's; for the second game only means are known"
     groups = {FACTORS[0]: evil('group0'), FACTORS[1]: evil('group1'), evil('target'): evil('group1'), 'mean': 'all'}
     methods = [(method, 'none'), ('st_dim', 'none'), ('st_dim', 'standardize')]
     rows = []
@@ -110,21 +110,21 @@ def table(method: str = evil('method'), tasks=('task0', 'task1'), protocol: str 
         row = dict(study='atari', task=task, data='random')
         for (target, group), (m, norm), metric in itertools.product(groups.items(), methods, ('f1', 'accuracy')):
             if k == 0 or target == 'mean':
-                of = dict(method=m, norm=norm, target=target, group=group, metric=metric)
-                rows.append(score_row(**row, **of, protocol=protocol, value=0.5 + 0.1 * k))
+                score = dict(method=m, norm=norm, target=target, group=group, metric=metric)
+                rows.append(score_row(**row, **score, protocol=protocol, value=0.5 + 0.1 * k))
         paper = dict(source='paper', method='st_dim', norm='none', seed=-1, metric='f1', value=0.7)
         rows.append(score_row(**row, **paper))
     return check_scores(pd.DataFrame(rows))
 
 
-def answers(recording: Recording):
-    "What a probe said of the last episode, wrong twice"
+def predictions(recording: Recording):
+    "Predictions of a probe for the last episode, two of them wrong"
     steps = recording.steps()
     truth = steps[steps['episode'] == 1].set_index(['episode', 't'])[FACTORS]
-    said = truth.copy()
-    said.iloc[5, 0] += 3
-    said.iloc[15, 0] += 2
-    return SimpleNamespace(truth=truth, predicted=said)
+    predicted = truth.copy()
+    predicted.iloc[5, 0] += 3
+    predicted.iloc[15, 0] += 2
+    return SimpleNamespace(truth=truth, predicted=predicted)
 
 
 SENSORS = pd.DataFrame(
@@ -147,7 +147,7 @@ def flights(T: int = 60) -> Recording:
         'wind_speed': 7.5,
         evil('timed'): t,
         evil('fixed'): 3.0,
-        evil('told'): evil('value'),
+        evil('word'): evil('value'),
         'corner_near_left_x': t,
         'corner_near_left_y': t,
         'outcome': evil('outcome'),
@@ -156,36 +156,42 @@ def flights(T: int = 60) -> Recording:
         'runway': evil('runway'),
     }
     sensors = np.stack([140 - 0.1 * t, np.sin(t), np.ones(T)], 1).astype(np.float32)
-    one = lambda k: Episode(
-        dict(sensors=sensors + k, frame=np.zeros((T, 24, 24, 3), np.uint8)),
-        factors=truth | dict(wind_speed=7.5 + k),
-        name=evil('flight'),
-    )
-    tell = [Factor(n, evil('group'), unit=evil('unit')) for n in truth]
-    made = Recording([one(0), one(1)], name=evil('fleet'), hz=5, factors=tell, split=['fit', 'test'])
-    made.split = np.array([evil('flightsplit'), 'test'])
-    return made
+
+    def flight(k):
+        return Episode(
+            dict(sensors=sensors + k, frame=np.zeros((T, 24, 24, 3), np.uint8)),
+            factors=truth | dict(wind_speed=7.5 + k),
+            name=evil('flight'),
+        )
+
+    factors = [Factor(n, evil('group'), unit=evil('unit')) for n in truth]
+    recording = Recording([flight(0), flight(1)], name=evil('fleet'), hz=5, factors=factors, split=['fit', 'test'])
+    recording.split = np.array([evil('flightsplit'), 'test'])
+    return recording
 
 
-def measured(T: int = 30) -> Recording:
-    "A recording of numbers alone, whose modality and columns are called by a stranger"
+def measurements(T: int = 30) -> Recording:
+    "A recording of numbers only, whose modality and columns have evil names"
     t = np.arange(T)
-    one = lambda k: Episode(
-        {evil('modality'): np.stack([np.sin(t), t % 7 + k], 1)},
-        rewards=np.ones(T),
-        factors={FACTORS[0]: t % 2, FACTORS[1]: t / T},
-        name=evil('measurement'),
-    )
-    tell = [
+
+    def episode(k):
+        return Episode(
+            {evil('modality'): np.stack([np.sin(t), t % 7 + k], 1)},
+            rewards=np.ones(T),
+            factors={FACTORS[0]: t % 2, FACTORS[1]: t / T},
+            name=evil('measurement'),
+        )
+
+    factors = [
         Factor(FACTORS[0], evil('group0'), 'categorical', names=(evil('no'), evil('yes'))),
         Factor(FACTORS[1], evil('group1'), unit=evil('unit1')),
     ]
-    named = dict(columns=[evil('column0'), evil('column1')])
-    return Recording([one(0), one(1)], name=evil('numbers'), factors=tell, meta=named)
+    meta = dict(columns=[evil('column0'), evil('column1')])
+    return Recording([episode(0), episode(1)], name=evil('numbers'), factors=factors, meta=meta)
 
 
 def fleet(recording: Recording) -> pd.DataFrame:
-    "The flights as a table that a manifest tells, events among them that nobody knows"
+    "The table of flights as a manifest holds it, with an unknown event"
     rows = [
         dict(
             flight=i,
@@ -206,7 +212,7 @@ def fleet(recording: Recording) -> pd.DataFrame:
 
 
 class Game(gymnasium.Env):
-    "A game of two buttons with evil names"
+    "An environment with two actions that have evil names"
 
     observation_space, action_space = spaces.Box(0, 1, (2,), np.float32), spaces.Discrete(2)
     action_names, render_mode, metadata = (
@@ -227,21 +233,21 @@ class Game(gymnasium.Env):
         return np.zeros((20, 20, 3), np.uint8)
 
 
-class Pairs:
-    "An encoder whose parts of the loss have evil names"
+class PairEncoder:
+    "An encoder whose loss has parts with evil names"
 
-    def loss_map(self, before, now):
+    def loss_map(self, previous, now):
         return {evil('part0'): np.ones((len(now), 2, 2)), evil('part1'): np.arange(4.0 * len(now)).reshape(-1, 2, 2)}
 
 
-class Near:
-    "Neighbours of any frame: the first ones"
+class FirstFrames:
+    "A neighbour search that always returns the first frames"
 
     def of(self, episode, t, k, apart):
         return pd.DataFrame(dict(episode=[0] * k, t=range(k), distance=np.linspace(0, 1, k)))
 
 
-def recalls() -> pd.DataFrame:
+def recall_table() -> pd.DataFrame:
     return pd.DataFrame(
         [
             dict(model=m, task=evil('recalltask'), delay=d, accuracy=0.9, chance=0.1)
@@ -251,7 +257,7 @@ def recalls() -> pd.DataFrame:
     )
 
 
-def costs() -> pd.DataFrame:
+def cost_table() -> pd.DataFrame:
     return pd.DataFrame(
         [
             dict(model=m, metric=k, value=5.0, low=4.0, high=6.0)
@@ -261,12 +267,12 @@ def costs() -> pd.DataFrame:
     )
 
 
-# ---- every widget, as it is first seen; `follow` then does what a reader does
+# ---- every widget in its first state; `interact` then does what a user does
 
 
-def plain_figure(words: str = evil('text')) -> go.Figure:
-    "A figure with a stranger's word in every place of plotly that shows text"
-    names = np.array([words, 'b'], object)
+def plain_figure(text: str = evil('text')) -> go.Figure:
+    "A figure with untrusted text in every place where plotly shows text"
+    names = np.array([text, 'b'], object)
     fig = go.Figure(
         [
             go.Bar(
@@ -274,7 +280,7 @@ def plain_figure(words: str = evil('text')) -> go.Figure:
                 y=[1, 2],
                 text=names,
                 customdata=names,
-                name=words,
+                name=text,
                 hovertemplate='%{x}<br>%{customdata}<extra>%{fullData.name}</extra>',
             ),
             go.Scatter(
@@ -283,48 +289,54 @@ def plain_figure(words: str = evil('text')) -> go.Figure:
                 hovertext=names,
                 mode='markers+text',
                 text=names,
-                name=words,
+                name=text,
                 textposition='top center',
             ),
             go.Heatmap(
                 x=names,
                 y=[0, 1],
                 z=[[1, 2], [3, 4]],
-                text=[[words] * 2] * 2,
+                text=[[text] * 2] * 2,
                 texttemplate='%{text}',
-                colorbar_title_text=words,
+                colorbar_title_text=text,
                 xaxis='x2',
                 yaxis='y2',
                 showlegend=True,
-                name=words,
+                name=text,
             ),
             go.Pie(labels=names, values=[1, 2], domain=dict(x=[0.8, 1], y=[0.5, 1])),
-            go.Table(header=dict(values=[words]), cells=dict(values=[names]), domain=dict(x=[0.8, 1], y=[0, 0.4])),
+            go.Table(header=dict(values=[text]), cells=dict(values=[names]), domain=dict(x=[0.8, 1], y=[0, 0.4])),
         ]
     )
     fig.update_layout(
-        title=dict(text=words, subtitle_text=words),
-        xaxis=dict(title=words, domain=[0, 0.35]),
-        xaxis2=dict(title=words, domain=[0.45, 0.7], anchor='y2'),
+        title=dict(text=text, subtitle_text=text),
+        xaxis=dict(title=text, domain=[0, 0.35]),
+        xaxis2=dict(title=text, domain=[0.45, 0.7], anchor='y2'),
         yaxis2=dict(anchor='x2'),
-        yaxis=dict(title=words, tickvals=[1], ticktext=[words]),
-        annotations=[dict(text=words, x=0, y=0, hovertext=words, showarrow=False)],
-        legend_title_text=words,
+        yaxis=dict(title=text, tickvals=[1], ticktext=[text]),
+        annotations=[dict(text=text, x=0, y=0, hovertext=text, showarrow=False)],
+        legend_title_text=text,
         height=500,
-        sliders=[dict(steps=[dict(label=words, method='skip')], currentvalue_prefix=words)],
-        updatemenus=[dict(buttons=[dict(label=words, method='skip')])],
-        shapes=[dict(type='rect', x0=0, x1=1, y0=0, y1=1, label_text=words)],
+        sliders=[dict(steps=[dict(label=text, method='skip')], currentvalue_prefix=text)],
+        updatemenus=[dict(buttons=[dict(label=text, method='skip')])],
+        shapes=[dict(type='rect', x0=0, x1=1, y0=0, y1=1, label_text=text)],
         images=[dict(source='http:evil-picture', x=0, y=0, sizex=1, sizey=1)],
     )
     return fig
 
 
-def laid_out(recording: Recording) -> SimpleNamespace:
-    "A map of codes whose words are not ours"
+def code_map(recording: Recording) -> SimpleNamespace:
+    "A map of codes whose texts are untrusted"
     steps = recording.steps([])
-    look = dict(xy=np.random.default_rng(0).standard_normal((len(steps), 2)), drawn=np.ones(len(steps), bool))
-    told = dict(how='pca', axes=(evil('xaxis'), evil('yaxis')), description=evil('said'))
-    return SimpleNamespace(episode=steps['episode'].to_numpy(), t=steps['t'].to_numpy(), **look, **told)
+    return SimpleNamespace(
+        episode=steps['episode'].to_numpy(),
+        t=steps['t'].to_numpy(),
+        xy=np.random.default_rng(0).standard_normal((len(steps), 2)),
+        drawn=np.ones(len(steps), bool),
+        how='pca',
+        axes=(evil('xaxis'), evil('yaxis')),
+        description=evil('info'),
+    )
 
 
 def step_scores(recording: Recording) -> pd.DataFrame:
@@ -353,78 +365,85 @@ def widgets(interactive: bool) -> dict:
     from srlviz.widgets.landing.targets import TargetTable
     from srlviz.widgets.workbench import Workbench
 
-    how, recording = dict(interactive=interactive), film()
-    results = {evil('method'): answers(recording), 'st_dim': answers(recording)}
+    options = dict(interactive=interactive)
+    recording = film()
+    results = {evil('method'): predictions(recording), 'st_dim': predictions(recording)}
 
     def open_game(game):
         if game == evil('task0'):
             return None, recording
         raise FileNotFoundError(evil('error'))
 
-    def fails(obs):
+    def fail(obs):
         raise ValueError(evil('problem'))
+
+    def predict(recording, box):
+        return pd.DataFrame(dict(address=[49, 3], variable=[evil('label0'), ''], r2=[0.9, 0.1]))
+
+    def equal_saliency(memory, x, starts, of=None):
+        return np.tril(np.ones((len(x), len(x))))
 
     lab = RAMLab('pong', seed=0, steps=20)
     lab.labels = pd.DataFrame(dict(game='pong', variable=[evil('label0'), evil('label1')], address=[49, 54]))
     lab.game, lab.actions = evil('ramgame'), tuple(evil(f'act{i}') for i, _ in enumerate(lab.actions))
-    predict = lambda recording, box: pd.DataFrame(dict(address=[49, 3], variable=[evil('label0'), ''], r2=[0.9, 0.1]))
-    evenly = lambda memory, x, starts, of=None: np.tril(np.ones((len(x), len(x))))
-    of_flights = flights()
-    two = {evil('codes'): laid_out(recording), 'st_dim': laid_out(recording)}
-    explorer = CodesExplorer(two, recording, scores=step_scores(recording), beside='st_dim', **how)
+    fleet_recording = flights()
+    maps = {evil('codes'): code_map(recording), 'st_dim': code_map(recording)}
+    explorer = CodesExplorer(maps, recording, scores=step_scores(recording), beside='st_dim', **options)
     explorer.tag(evil('maptag'))
-    made = dict(
-        FrameBrowser=FrameBrowser(recording, **how),
+    built = dict(
+        FrameBrowser=FrameBrowser(recording, **options),
         ProbeHeatmap=ProbeHeatmap(
-            table(), results, recording, task=evil('task0'), method=evil('method'), factor=FACTORS[0], **how
+            table(), results, recording, task=evil('task0'), method=evil('method'), factor=FACTORS[0], **options
         ),
-        AtariDashboard=AtariDashboard(table(), open_game, task=evil('task0'), factor=FACTORS[0], **how),
-        Failing=AtariDashboard(table(), lambda game: fails(game), task=evil('task0'), factor=evil('target'), **how),
-        RAMExplorer=RAMExplorer(lab, recording, predict, **how),
-        InfoNCEMap=InfoNCEMap(Pairs(), recording, n_pairs=4, **how),
-        NearestFrames=NearestFrames({evil('method'): Near(), 'st_dim': Near()}, recording, k=3, **how),
-        PlayWidget=PlayWidget(Game(), **how),
+        AtariDashboard=AtariDashboard(table(), open_game, task=evil('task0'), factor=FACTORS[0], **options),
+        Failing=AtariDashboard(table(), lambda game: fail(game), task=evil('task0'), factor=evil('target'), **options),
+        RAMExplorer=RAMExplorer(lab, recording, predict, **options),
+        InfoNCEMap=InfoNCEMap(PairEncoder(), recording, n_pairs=4, **options),
+        NearestFrames=NearestFrames(
+            {evil('method'): FirstFrames(), 'st_dim': FirstFrames()}, recording, k=3, **options
+        ),
+        PlayWidget=PlayWidget(Game(), **options),
         EnvironmentExplorer=EnvironmentExplorer(
             'RepeatPrevious-easy',
-            {evil('policy'): lambda obs: 0, evil('badpolicy'): fails},
+            {evil('policy'): lambda obs: 0, evil('badpolicy'): fail},
             policy=evil('policy'),
             episodes=1,
-            **how,
+            **options,
         ),
         MemoryExplorer=MemoryExplorer(
             {evil('model'): GRU, 'GRU': GRU},
             {evil('stream'): recording[0]},
-            saliency=evenly,
-            recall=recalls(),
-            cost=costs(),
+            saliency=equal_saliency,
+            recall=recall_table(),
+            cost=cost_table(),
             n_hidden=3,
             steps=30,
-            **how,
+            **options,
         ),
         MMERDashboard=MMERDashboard(
-            returns(), {(evil('task'), evil('memory')): fails}, task=evil('task'), method=evil('memory'), **how
+            returns(), {(evil('task'), evil('memory')): fail}, task=evil('task'), method=evil('memory'), **options
         ),
-        SensorBrowser=SensorBrowser(measured(), chosen=[0, 1, *FACTORS], **how),
-        FlightBrowser=FlightBrowser(of_flights, SENSORS, chosen=[0, 1, evil('timed')], **how),
-        FleetBrowser=FleetBrowser(of_flights, fleet(of_flights), SENSORS, episode=1, **how),
-        TargetTable=TargetTable(target_scores(), told_windows(), of_flights, **how),
-        FailureExplorer=FailureExplorer(told_windows(), of_flights, **how),
+        SensorBrowser=SensorBrowser(measurements(), chosen=[0, 1, *FACTORS], **options),
+        FlightBrowser=FlightBrowser(fleet_recording, SENSORS, chosen=[0, 1, evil('timed')], **options),
+        FleetBrowser=FleetBrowser(fleet_recording, fleet(fleet_recording), SENSORS, episode=1, **options),
+        TargetTable=TargetTable(target_scores(), window_predictions(), fleet_recording, **options),
+        FailureExplorer=FailureExplorer(window_predictions(), fleet_recording, **options),
         ReconstructionBrowser=ReconstructionBrowser(
-            Recording(list(of_flights), name=evil('again'), hz=5),
-            {evil('encoder'): Repeats(), evil('badencoder'): Repeats(evil('encoding'))},
-            **how,
+            Recording(list(fleet_recording), name=evil('copy'), hz=5),
+            {evil('encoder'): RepeatingEncoder(), evil('badencoder'): RepeatingEncoder(evil('encoding'))},
+            **options,
         ),
         CodesExplorer=explorer,
     )
     codes = [np.arange(2.0 * len(e)).reshape(-1, 2) for e in recording]
-    made['QEDRMatrix'] = QEDRMatrix(
-        {evil('method'): [asked(), asked(0.1)]}, codes, recording.replace(split=None), **how
+    built['QEDRMatrix'] = QEDRMatrix(
+        {evil('method'): [qedr_result(), qedr_result(0.1)]}, codes, recording.replace(split=None), **options
     )
-    panes = {evil('tab'): FrameBrowser(recording, **how)}
-    made['Workbench'] = Workbench(table(), None, recording, maps=two, panes=panes, histograms=FACTORS, **how)
-    made['Workbench'].map.tag(evil('benchtag'))
+    panes = {evil('tab'): FrameBrowser(recording, **options)}
+    built['Workbench'] = Workbench(table(), None, recording, maps=maps, panes=panes, histograms=FACTORS, **options)
+    built['Workbench'].map.tag(evil('benchtag'))
     if not interactive:
-        return made
+        return built
     pictures = np.asarray(recording[0].obs['frame'])
     player = views.FramePlayer(note=evil('note'))
     player.show(
@@ -439,12 +458,12 @@ def widgets(interactive: bool) -> dict:
     )
     picker = views.FramePicker(label=evil('picker'))
     picker.show(pictures[:2], [evil('caption'), 'b'])
-    kinds = [
+    columns = [
         dict(label=evil(f'column{k}'), kind=k, width=f'1fr; background: url(evil-{k})', title=evil(f'title{k}'))
         for k in ('text', 'number', 'tags', 'outcome')
     ]
     rows = RowList(
-        columns=kinds,
+        columns=columns,
         rows=[[evil('cell'), evil('number'), [evil('tag')], [evil('kind'), evil('outcome')]]],
         shown=[0],
         titles=[evil('rowtitle')],
@@ -452,25 +471,27 @@ def widgets(interactive: bool) -> dict:
         empty=evil('empty'),
         header=True,
     )
-    line = base.SafeHTML()
-    with pytest.raises(ValueError), base.busy(line, evil('work')):
+    status = base.SafeHTML()
+    with pytest.raises(ValueError), base.busy(status, evil('work')):
         raise ValueError(evil('failure'))
-    return made | dict(
+    return built | dict(
         PlotView=views.PlotView(plain_figure(), label=evil('plot')),
         FramePlayer=player,
         FramePicker=picker,
         RowList=rows,
-        busy=line,
-        More=views.PlotView(plain_figure(' '.join(MORE))),
+        busy=status,
+        More=views.PlotView(plain_figure(' '.join(MORE_ATTACKS))),
     )
 
 
-def follow(w: dict):
-    "Do what a reader does: press what makes a widget say something else. A generator, so that a page may draw each"
-    heat, board, failing, ram, near, world = (
-        w[k]
-        for k in ('ProbeHeatmap', 'AtariDashboard', 'Failing', 'RAMExplorer', 'NearestFrames', 'EnvironmentExplorer')
-    )
+def interact(w: dict):
+    "Do what a user does to change the texts of the widgets. A generator, so that a page can draw each step"
+    heat = w['ProbeHeatmap']
+    board = w['AtariDashboard']
+    failing = w['Failing']
+    ram = w['RAMExplorer']
+    near = w['NearestFrames']
+    environment = w['EnvironmentExplorer']
     heat.side.predictions.confusion_button.value = True
     heat.side.film.picker.picked = 0
     heat.side.film.picker.picks += 1
@@ -480,7 +501,7 @@ def follow(w: dict):
     yield
     board.factor = FACTORS[1]
     board.detail.probe.heat.clicked = dict(n=1, data=[evil('group1'), evil('target'), 'srlviz', evil('method')])
-    yield  # a factor that the recording does not know
+    yield  # a factor that is not in the recording
     board.task = evil('task1')  # no score of a single factor
     yield
     board.view, board.task = 'conditioning', evil('task0')
@@ -497,9 +518,9 @@ def follow(w: dict):
     near.lookup.neighbours = dict.fromkeys(
         near.lookup.neighbours, SimpleNamespace(of=lambda *_, **__: (_ for _ in ()).throw(ValueError(evil('search'))))
     )
-    near.t = 3  # the line says what went wrong
+    near.t = 3  # the status line shows the error
     with suppress(TraitError):
-        world.policy = evil('badpolicy')  # cannot play; random does
+        environment.policy = evil('badpolicy')  # cannot play; the random policy does
     yield
     w['InfoNCEMap'].part = evil('part1')
     w['PlayWidget'].act(1)
@@ -508,7 +529,7 @@ def follow(w: dict):
     w['MemoryExplorer'].method = 'GRU'
     w['MemoryExplorer'].against = evil('model')
     with pytest.raises(ValueError):
-        w['MMERDashboard'].playing = True  # a task that nobody can make
+        w['MMERDashboard'].playing = True  # a task that cannot be created
     yield
     w['MMERDashboard'].show, w['MMERDashboard'].view = 'difference', 'ranking'
     w['MMERDashboard'].task = 'all'
@@ -526,7 +547,7 @@ def follow(w: dict):
     w['QEDRMatrix'].points.clicked = dict(n=1, data=[1, 3])
     assert w['QEDRMatrix'].moment is not None
     with pytest.raises(ValueError):
-        w['ReconstructionBrowser'].method = evil('badencoder')  # the line says what went wrong
+        w['ReconstructionBrowser'].method = evil('badencoder')  # the status line shows the error
     w['CodesExplorer'].pane.view.hovered = dict(curve=0, i=3, data=[3, 0, 3], n=1)
     w['CodesExplorer'].select_episode()
     w['CodesExplorer'].factor = evil('verdict')
@@ -550,8 +571,8 @@ PLOTLY = re.compile(
 )
 
 
-class Reader(HTMLParser):
-    "What an HTML text would make in a page"
+class ElementCollector(HTMLParser):
+    "Parser that collects the elements and attributes of an HTML text"
 
     def __init__(self, text: str):
         super().__init__()
@@ -564,10 +585,10 @@ class Reader(HTMLParser):
         self.attributes += [(tag, name, value or '') for name, value in attrs]
 
 
-def wrong_html(text: str) -> list[str]:
-    "Elements and attributes that are not ours"
-    read = Reader(text)
-    foreign = [tag for tag in read.tags if tag not in TAGS]
+def unsafe_html(text: str) -> list[str]:
+    "Return the elements and attributes that srlviz does not write itself"
+    parsed = ElementCollector(text)
+    foreign = [tag for tag in parsed.tags if tag not in TAGS]
     allowed = dict(
         role=re.compile('status|alert'),
         style=re.compile('[-a-zA-Z0-9:;,.%# ]*'),
@@ -581,7 +602,7 @@ def wrong_html(text: str) -> list[str]:
     )
     return foreign + [
         f'{tag} {name}={value}'
-        for tag, name, value in read.attributes
+        for tag, name, value in parsed.attributes
         if name not in allowed or not allowed[name].fullmatch(value)
     ]
 
@@ -597,8 +618,8 @@ def strings(x):
         yield from strings(x.tolist())
 
 
-def wrong_figure(content) -> list[str]:
-    "Texts of a figure that plotly would read as more than bold, italic and line breaks; pictures from elsewhere"
+def unsafe_figure(content) -> list[str]:
+    "Return texts that plotly would read as more than bold, italic and line breaks, and the sources of remote pictures"
     content = json.loads(content) if isinstance(content, str) else content
     pictures = [i.get('source', '') for i in (content.get('layout', {}).get('images') or [])]
     return [t for t in strings(content) if PLOTLY.search(t)] + [
@@ -610,59 +631,58 @@ def parts(widget) -> list:
     return [widget, *itertools.chain.from_iterable(map(parts, getattr(widget, 'children', ())))]
 
 
-def wrong(widget) -> list[str]:
-    "All that is wrong with what a widget and its parts send to a page"
+def unsafe(widget) -> list[str]:
+    "Return everything unsafe that a widget and its parts send to a page"
     found = []
     for w in parts(widget):
         if isinstance(w, (W.HTML, W.HTMLMath, W.Label)):
-            found += wrong_html(w.value)
+            found += unsafe_html(w.value)
         if isinstance(w, views.PlotView):
-            found += wrong_figure(w.fig_json)
+            found += unsafe_figure(w.fig_json)
         if getattr(w, 'description_allow_html', False):
             found.append(f'{w} takes HTML for a description')
         found += [f'class {c}' for c in getattr(w, '_dom_classes', ()) if 'evil' in c]
-        found += [
-            f'description {w.description}' for _ in 'x' if 'evil' in str(getattr(w, 'description', ''))
-        ]  # descriptions are typeset
+        if 'evil' in str(getattr(w, 'description', '')):  # descriptions are typeset
+            found.append(f'description {w.description}')
     return found
 
 
-def unmade(widget) -> list[str]:
-    "The parts that a page could not make: an attribute of theirs, such as `keys`, hides what ipywidgets asks for"
-    whole = {'_model_module', '_model_name', '_view_module', '_view_name'}
-    return [repr(w) for w in parts(widget) if not whole <= set(w.get_state())]
+def parts_not_creatable(widget) -> list[str]:
+    "Return the parts that a page cannot create, because an attribute such as `keys` hides one that ipywidgets needs"
+    required = {'_model_module', '_model_name', '_view_module', '_view_name'}
+    return [repr(w) for w in parts(widget) if not required <= set(w.get_state())]
 
 
-def test_a_part_that_no_page_can_make_is_seen():
+def test_part_that_no_page_can_create_is_detected():
     class Hiding(W.HTML):
         keys = ['value']
 
-    assert unmade(W.VBox([W.HBox([Hiding()])])) and unmade(W.VBox([W.HBox([W.HTML()])])) == []
+    assert parts_not_creatable(W.VBox([W.HBox([Hiding()])])) and parts_not_creatable(W.VBox([W.HBox([W.HTML()])])) == []
 
 
-def test_the_readers_see_an_attack():
-    "What the tests below look for is found where it is"
+def test_checks_detect_an_attack():
+    "The checks that the tests below rely on find an attack where there is one"
     assert (
-        wrong_html(evil('x'))
-        and wrong_html('<b onclick=x>')
-        and wrong_html('<span style="background:url(x)">')
-        and wrong_html('<span class="jp-x">')
+        unsafe_html(evil('x'))
+        and unsafe_html('<b onclick=x>')
+        and unsafe_html('<span style="background:url(x)">')
+        and unsafe_html('<span class="jp-x">')
     )
-    assert not wrong_html('<span role="status" aria-busy="true">a &lt;img&gt; <b>x</b></span>')
+    assert not unsafe_html('<span role="status" aria-busy="true">a &lt;img&gt; <b>x</b></span>')
     assert (
-        wrong_figure(plain_figure().to_dict())
-        and wrong_figure(plain_figure('<a href="x">').to_dict())
-        and wrong_figure(dict(layout=dict(images=[dict(source='http:x')])))
+        unsafe_figure(plain_figure().to_dict())
+        and unsafe_figure(plain_figure('<a href="x">').to_dict())
+        and unsafe_figure(dict(layout=dict(images=[dict(source='http:x')])))
     )
     assert (
-        wrong(W.VBox([W.HTML(evil('x'))]))
-        and wrong(W.Button(description=evil('x')))
-        and not wrong(W.HTML(Markup('{}').format(evil('x'))))
+        unsafe(W.VBox([W.HTML(evil('x'))]))
+        and unsafe(W.Button(description=evil('x')))
+        and not unsafe(W.HTML(Markup('{}').format(evil('x'))))
     )
 
 
 def target_scores() -> pd.DataFrame:
-    "Scores of a stranger's encoder on targets and on a failure of his, and the paper's"
+    "Scores of an untrusted encoder on a target and on a failure, and the paper's"
     row = dict(study='landing', task='approach', target='wind', group='targets', metric='mse', value=0.5, seed=0)
     row |= dict(source='srlviz', inputs=evil('inputs'), n_codes=64, protocol=evil('head'))
     rows = [row | dict(method=evil('method')), row | dict(method='mean_baseline', n_codes=0, inputs='')]
@@ -671,18 +691,23 @@ def target_scores() -> pd.DataFrame:
     return check_scores(pd.DataFrame(rows).assign(data='', norm='', budget=0))
 
 
-def told_windows() -> dict:
-    "What a head said of windows of the flights, in names of a stranger's"
+def window_predictions() -> dict:
+    "Predictions of a head for windows of the flights, with evil names"
     windows = pd.DataFrame(dict(flight=evil('flight'), episode=[0, 0, 1, 1], start=[0, 20, 0, 20]))
-    names, broken = dict(wind=['wind'], fail=[evil('broken')]), np.array([0.0, 1, 0, 1])[:, None]
-    truth, predicted = dict(wind=broken + 4, fail=broken), dict(wind=broken * 2, fail=broken[::-1] / 2)
-    told = dict(windows=windows, names=names, truth=truth, predicted=predicted, units=lambda target, z: z)
-    present = pd.DataFrame({evil('broken'): broken[:, 0] > 0})
-    return {(evil('method'), 64, evil('inputs')): SimpleNamespace(**told, present=present)}
+    broken = np.array([0.0, 1, 0, 1])[:, None]
+    predictions = SimpleNamespace(
+        windows=windows,
+        names=dict(wind=['wind'], fail=[evil('broken')]),
+        truth=dict(wind=broken + 4, fail=broken),
+        predicted=dict(wind=broken * 2, fail=broken[::-1] / 2),
+        units=lambda target, z: z,
+        present=pd.DataFrame({evil('broken'): broken[:, 0] > 0}),
+    )
+    return {(evil('method'), 64, evil('inputs')): predictions}
 
 
-class Repeats:
-    "An encoder that says the first row again, or that it cannot"
+class RepeatingEncoder:
+    "An encoder that reconstructs every row as the first one, or raises an error with the text `fault`"
 
     def __init__(self, fault: str = ''):
         self.fault = fault
@@ -696,8 +721,8 @@ class Repeats:
 QEDR_PARTS = ('disentanglement', 'completeness', 'informativeness')
 
 
-def overall() -> dict:
-    "D, C and I of two codes and the factors"
+def dci_scores() -> dict:
+    "Disentanglement, completeness and informativeness of two codes and the factors"
     return dict(
         disentanglement=SimpleNamespace(overall=0.5, per_code=[0.5, 1.0], share=[0.4, 0.6]),
         completeness=SimpleNamespace(overall=0.5, per_factor=[0.5, 0.5]),
@@ -705,23 +730,29 @@ def overall() -> dict:
     )
 
 
-def asked(alpha: float = 0.02) -> SimpleNamespace:
-    "What a lasso made of codes of the film, in names of a stranger's"
-    table = pd.DataFrame([[1.0, 0.5], [0, 2]], columns=FACTORS)
-    told = dict(importance=table, weights=-table, regressor='lasso', alpha=alpha, constant=(evil('constant'),))
-    return SimpleNamespace(**told, **overall())
+def qedr_result(alpha: float = 0.02) -> SimpleNamespace:
+    "QEDR scores of a lasso on codes of the film, with evil names"
+    importance = pd.DataFrame([[1.0, 0.5], [0, 2]], columns=FACTORS)
+    return SimpleNamespace(
+        importance=importance,
+        weights=-importance,
+        regressor='lasso',
+        alpha=alpha,
+        constant=(evil('constant'),),
+        **dci_scores(),
+    )
 
 
 def returns() -> pd.DataFrame:
-    "Returns of a stranger's memory on his task: ours, its curve, random play, and the paper's"
+    "Returns of a memory and a task with evil names: our scores, the learning curve, random play, and the paper's"
     row = dict(study='popgym', task=evil('task'), method=evil('memory'), target='return', group='all')
     rows = [row | dict(source='srlviz', seed=s, metric='mmer', value=0.5 + s / 9) for s in (0, 1)]
     rows += [row | dict(source='srlviz', seed=0, metric='epoch_return', budget=b, value=0.1) for b in (10, 20)]
     rows += [row | dict(source='paper', seed=-1, metric=m, value=0.3) for m in ('mmer', 'mmer_std')]
     rows += [row | dict(source='srlviz', method=m, seed=0, metric='return', value=0.2) for m in ('random', 'oracle')]
     rows += [r | dict(task=evil('other')) for r in rows]
-    whole = dict(data='', inputs='', n_codes=0, norm='', protocol='', budget=0)
-    return check_scores(pd.DataFrame([whole | r for r in rows]))
+    defaults = dict(data='', inputs='', n_codes=0, norm='', protocol='', budget=0)
+    return check_scores(pd.DataFrame([defaults | r for r in rows]))
 
 
 FIGURES = dict(
@@ -735,7 +766,7 @@ FIGURES = dict(
     plot_patches=lambda f: f([np.zeros((8, 8), np.uint8)], [evil('caption')], title=evil('t')),
     plot_neighbours=lambda f: f(
         np.zeros((8, 8), np.uint8),
-        {evil('m'): Near().of(0, 0, 2, 0).assign(**{evil('f'): 1.0})},
+        {evil('m'): FirstFrames().of(0, 0, 2, 0).assign(**{evil('f'): 1.0})},
         {evil('m'): [np.zeros((8, 8), np.uint8)] * 2},
         caption=evil('c'),
         factors=pd.Series({evil('f'): 2.0}),
@@ -777,7 +808,7 @@ FIGURES = dict(
     ),
     plot_factor_strip=lambda f: f([1, 2], name=evil('n'), unit=evil('u')),
     plot_code_map=lambda f: f(
-        laid_out(film(4)),
+        code_map(film(4)),
         [evil('v'), 'b'] * 4,
         name=evil('n'),
         tags={evil('tag'): Steps([0], [2])},
@@ -813,7 +844,7 @@ FIGURES = dict(
     plot_film=lambda f: f(flights()[0], title=evil('t')),
     plot_flight=lambda f: f(flights()[0], [0, 1], SENSORS, events=EVENT),
     plot_fleet=lambda f: f(fleet(flights())),
-    plot_progress=lambda f: f(trials()),
+    plot_progress=lambda f: f(failed_trials()),
     plot_curves=lambda f: f(
         pd.DataFrame(dict(label=evil('m'), steps=[1, 2], value=0.5)),
         'steps',
@@ -821,9 +852,9 @@ FIGURES = dict(
         title=evil('t'),
     ),
     plot_run_curves=lambda f: f(
-        pd.DataFrame(dict(key=['k0', 'k0'], step=[1, 2], name=evil('loss'), value=0.5)), trials(), evil('loss')
+        pd.DataFrame(dict(key=['k0', 'k0'], step=[1, 2], name=evil('loss'), value=0.5)), failed_trials(), evil('loss')
     ),
-    plot_failures=lambda f: f(trials()),
+    plot_failures=lambda f: f(failed_trials()),
     plot_returns_heatmap=lambda f: f(returns(), selected=(evil('task'), evil('memory'))),
     plot_return_bars=lambda f: f(returns(), evil('task'), highlight=evil('memory')),
     plot_return_curves=lambda f: f(returns()),
@@ -863,7 +894,9 @@ FIGURES = dict(
     plot_calibration=lambda f: f(
         {evil('m'): calibration_table([1.0, 0.0], [1.0, 0.0])}, axes=(evil('x'), evil('y')), title=evil('t')
     ),
-    plot_qedr_matrix=lambda f: f(asked().importance, constant=[evil('constant')], **overall(), title=evil('t')),
+    plot_qedr_matrix=lambda f: f(
+        qedr_result().importance, constant=[evil('constant')], **dci_scores(), title=evil('t')
+    ),
     plot_alpha_curve=lambda f: f(pd.DataFrame(dict(alpha=[0.01, 0.1], n_used=[2, 1]) | dict.fromkeys(QEDR_PARTS, 0.5))),
     plot_code_factor=lambda f: f(
         [1.0, 2.0],
@@ -873,13 +906,13 @@ FIGURES = dict(
         title=evil('n'),
         by_title=evil('third'),
     ),
-    plot_recall=lambda f: f(recalls(), title=evil('t')),
-    plot_recall_map=lambda f: f(recalls(), title=evil('t')),
-    plot_cost=lambda f: f(costs(), title=evil('t')),
+    plot_recall=lambda f: f(recall_table(), title=evil('t')),
+    plot_recall_map=lambda f: f(recall_table(), title=evil('t')),
+    plot_cost=lambda f: f(cost_table(), title=evil('t')),
     plot_state=lambda f: f(np.eye(4)),
     plot_saliency=lambda f: f(np.eye(4), title=evil('t')),
     plot_weights=lambda f: f([1.0, 2], other=[1, 1], names=(evil('n'), evil('o'))),
-    plot_observability_gap=lambda f: f(gaps()),
+    plot_observability_gap=lambda f: f(gap_table()),
     plot_gap_closed=lambda f: f(
         pd.DataFrame(dict(method=[evil('m')], closed=0.5, low=0.1, high=0.9, pooled=0.5, tasks=2))
     ),
@@ -896,22 +929,22 @@ FIGURES = dict(
     plot_rollout=lambda f: f(
         np.ones(3),
         {evil('heading'): Strip(np.ones((3, 1)), [evil('n')], [evil('g')], {evil('n'): [evil('v0'), evil('v1')]})},
-        name=evil('who'),
+        name=evil('player'),
         against={evil('other'): np.ones(2)},
         title=evil('t'),
     ),
 )
 
 
-def trials() -> pd.DataFrame:
-    "Two trials that failed, of parameters that are evil"
+def failed_trials() -> pd.DataFrame:
+    "Two failed trials whose parameters and errors are evil"
     return pd.DataFrame(
         dict(key=['k0', 'k1'], status='failed', method=[evil('m'), evil('n')], started=1.0, error=evil('error'))
     )
 
 
-def gaps() -> pd.DataFrame:
-    "What `gap_closed` gives, of a task and a method of a stranger's"
+def gap_table() -> pd.DataFrame:
+    "A table as `gap_closed` returns it, with evil names of tasks and of the method"
     row = dict(
         task=evil('task0'), method=evil('m'), value=0.5, blind=0.0, fully_observable=1.0, gap=1.0, closed=0.5, said=''
     )
@@ -922,13 +955,13 @@ def gaps() -> pd.DataFrame:
 EVENT = pd.DataFrame(dict(t=[3], name=[evil('event')], value=[1.0], text=[evil('eventtext')]))
 
 
-def plots() -> dict:
+def plot_functions() -> dict:
     modules = [m.name for m in pkgutil.walk_packages(figures.__path__, f'{figures.__name__}.') if not m.ispkg]
     found = [importlib.import_module(name) for name in modules]
     return {name: getattr(m, name) for m in found for name in m.__all__ if name.startswith('plot_')}
 
 
-# figures that show no name of the caller's
+# figures that show no name from the caller
 NAMELESS = {
     'plot_ablations',
     'plot_alpha_curve',
@@ -939,55 +972,58 @@ NAMELESS = {
 }
 
 
-def test_every_figure_is_asked():
-    assert set(FIGURES) == set(plots())
+def test_every_figure_is_tested():
+    assert set(FIGURES) == set(plot_functions())
 
 
 @pytest.mark.parametrize('name', FIGURES)
-def test_figure(name):
-    "Displayed by itself, as plotly displays it"
-    fig = FIGURES[name](plots()[name])
+def test_figure_is_safe(name):
+    "Each figure is safe as plotly displays it, without a widget"
+    fig = FIGURES[name](plot_functions()[name])
     assert 'evil' in fig.to_json() or name in NAMELESS
-    assert wrong_figure(fig.to_dict()) == []
+    assert unsafe_figure(fig.to_dict()) == []
 
 
-def test_texts_set_after_the_style():
+def test_texts_set_after_styling_are_safe():
     fig = figures.style.style(go.Figure()).update_layout(title=evil('late')).add_annotation(text=evil('later'))
     assert (
-        wrong_figure(views.PlotView(fig).fig_json) == []
-        and wrong_figure(figure_bundle(fig)['application/vnd.plotly.v1+json']) == []
+        unsafe_figure(views.PlotView(fig).fig_json) == []
+        and unsafe_figure(figure_bundle(fig)['application/vnd.plotly.v1+json']) == []
     )
 
 
-@pytest.mark.parametrize('word', MORE)
-def test_more_kinds_of_attack(word):
-    line, view = base.SafeHTML(word), views.PlotView(plain_figure(word))
-    assert wrong(line) == [] and wrong(view) == [] and Reader(line.value).tags == []
-    line.show_message(word, word)
-    assert Reader(line.value).tags == ['span'] and [a[:2] for a in Reader(line.value).attributes] == [('span', 'role')]
+@pytest.mark.parametrize('attack', MORE_ATTACKS)
+def test_more_attacks_are_escaped(attack):
+    status = base.SafeHTML(attack)
+    view = views.PlotView(plain_figure(attack))
+    assert unsafe(status) == [] and unsafe(view) == [] and ElementCollector(status.value).tags == []
+    status.show_message(attack, attack)
+    parsed = ElementCollector(status.value)
+    assert parsed.tags == ['span'] and [a[:2] for a in parsed.attributes] == [('span', 'role')]
 
 
-@pytest.mark.parametrize('name', ['score<10', 'score&lt;10', 'a<b>c', *map(evil, 'ab'), *MORE])
-def test_a_press_gives_the_name(name):
-    "What the page holds of a name comes back as the name that stands in the table"
+@pytest.mark.parametrize('name', ['score<10', 'score&lt;10', 'a<b>c', *map(evil, 'ab'), *MORE_ATTACKS])
+def test_press_returns_the_original_name(name):
+    "A name as the page holds it is translated back to the name in the table"
     view = views.PlotView(go.Figure(go.Heatmap(z=[[1.0]], customdata=[[[name, 'srlviz', name]]])))
     sent = json.loads(view.fig_json)['data'][0]['customdata'][0][0]
     view.set_state(dict(clicked=dict(curve=0, i=[0, 0], data=sent, n=1)))
     assert view.clicked['data'] == [name, 'srlviz', name]
 
 
-def test_a_press_on_such_a_name_chooses_it():
-    "A dashboard whose names need translation answers a press as any other"
+def test_press_on_an_escaped_name_selects_it():
+    "A dashboard whose names must be translated reacts to a press like any other"
     from srlviz.widgets.atari.dashboard import AtariDashboard
 
     board = AtariDashboard(table(), task=evil('task0'), interactive=True)
     cells = json.loads(board.detail.probe.heat.fig_json)['data'][0]['customdata']
-    said = next(c for row in cells for c in row if views.original(c[1]) == FACTORS[1] and c[2] == 'srlviz')
-    board.detail.probe.heat.set_state(dict(clicked=dict(n=1, data=said)))
+    cell = next(c for row in cells for c in row if views.original(c[1]) == FACTORS[1] and c[2] == 'srlviz')
+    board.detail.probe.heat.set_state(dict(clicked=dict(n=1, data=cell)))
     assert board.factor == FACTORS[1]
 
 
-SAID = [
+# places whose text the user can read in a widget at some point of `interact`
+READABLE = [
     'failure',
     'work',
     'problem',
@@ -1010,7 +1046,7 @@ SAID = [
     'flightsplit',
     'event',
     'fixed',
-    'told',
+    'word',
     'value',
     'move',
     'flight',
@@ -1020,68 +1056,69 @@ SAID = [
 ]
 
 
-def test_widgets():
-    "As they are first seen, and after each thing that a reader does; what a stranger called his things can be read"
-    alive, said = widgets(True), set()
-    for k, _ in enumerate(itertools.chain('0', follow(alive))):
-        for name, w in alive.items():
-            assert wrong(w) == [], (name, k)
-            assert unmade(w) == [], (name, k)
-            said |= {
-                place
-                for place in SAID
-                for p in parts(w)
-                if isinstance(p, W.HTML) and f'data-evil={place}&gt;' in p.value
-            }
-    assert said == set(SAID)
+def test_widgets_are_safe_and_show_untrusted_names():
+    "In their first state, and after each step of the user; untrusted names can be read"
+    built = widgets(True)
+    readable = set()
+    for k, _ in enumerate(itertools.chain('0', interact(built))):
+        for name, w in built.items():
+            assert unsafe(w) == [], (name, k)
+            assert parts_not_creatable(w) == [], (name, k)
+            for part in parts(w):
+                if isinstance(part, W.HTML):
+                    readable |= {place for place in READABLE if f'data-evil={place}&gt;' in part.value}
+    assert readable == set(READABLE)
 
 
-def test_our_own_markup_is_markup():
-    "What we wrote ourselves looks as it did, beside words that are not ours"
+def test_own_markup_is_kept():
+    "Markup of srlviz itself is not escaped, next to text that is"
     from srlviz.widgets.atari.dashboard import AtariDashboard
 
     board = AtariDashboard(table(), task=evil('task0'), interactive=True)
     assert (
-        Reader(board.status.value).tags == ['span', 'pre']
+        ElementCollector(board.status.value).tags == ['span', 'pre']
         and 'AtariDashboard(scores, open_game)</pre>' in board.status.value
     )
-    assert wrong(board) == []
+    assert unsafe(board) == []
 
 
 @pytest.fixture(scope='module')
-def still():
+def static_widgets():
     return widgets(False)
 
 
 @pytest.fixture(scope='module')
-def pages(still, tmp_path_factory):
+def pages(static_widgets, tmp_path_factory):
     folder = tmp_path_factory.mktemp('pages')
-    made = {name: w.to_html(folder / f'{name}.html', title=evil('pagetitle')) for name, w in still.items()}
-    drawn = [f for w in still.values() for f in w.figures()] + [plain_figure(), plain_figure(' '.join(MORE))]
-    return made | dict(everything=base.write_page(folder / 'everything.html', drawn, title=evil('pagetitle')))
+    paths = {name: w.to_html(folder / f'{name}.html', title=evil('pagetitle')) for name, w in static_widgets.items()}
+    all_figures = [f for w in static_widgets.values() for f in w.figures()]
+    all_figures += [plain_figure(), plain_figure(' '.join(MORE_ATTACKS))]
+    return paths | dict(everything=base.write_page(folder / 'everything.html', all_figures, title=evil('pagetitle')))
 
 
-def test_static_forms(still):
-    for name, w in still.items():
+def test_static_forms_are_safe(static_widgets):
+    for name, w in static_widgets.items():
         for kind, content in w._repr_mimebundle_().items():
             if kind == 'text/html':
-                assert wrong_html(content) == [], name
+                assert unsafe_html(content) == [], name
             if kind == 'application/vnd.plotly.v1+json':
-                assert wrong_figure(content) == [], name
+                assert unsafe_figure(content) == [], name
 
 
-def test_pages(pages):
+def test_pages_are_safe(pages):
     for name, path in pages.items():
-        read, figures_ = Reader(text := path.read_text(encoding='utf-8')), text.count('class="plotly-graph-div"')
+        text = path.read_text(encoding='utf-8')
+        parsed = ElementCollector(text)
+        n_figures = text.count('class="plotly-graph-div"')
         known = {'html', 'head', 'meta', 'title', 'style', 'body', 'main', 'h1', 'div', 'script'}
-        assert figures_ and set(read.tags) <= known, name
-        assert len([t for t in read.tags if t == 'script']) <= 1 + 2 * figures_, name
-        assert [a for a in read.attributes if 'evil' in f'{a}' or a[1].startswith('on')] == [], name
+        assert n_figures and set(parsed.tags) <= known, name
+        assert len([t for t in parsed.tags if t == 'script']) <= 1 + 2 * n_figures, name
+        assert [a for a in parsed.attributes if 'evil' in f'{a}' or a[1].startswith('on')] == [], name
 
 
-# ---- what a browser makes of it
+# ---- what happens in a browser
 
-PICTURE = re.compile(r'data:image/(png|webp|jpeg|gif);base64,[\w+/=]*')  # base64 holds any four letters sooner or later
+PICTURE = re.compile(r'data:image/(png|webp|jpeg|gif);base64,[\w+/=]*')  # base64 may contain any four letters by chance
 
 LISTEN = """(() => {
     window.heard = [];
@@ -1132,33 +1169,38 @@ PRESS = """() => ['.srlviz-item', '.srlviz-picker button', '.srlviz-player tbody
     .map(what => [...document.querySelectorAll(what)].map(e => e.click()).length)"""
 
 
-def listening(browser):
-    "A browser whose pages note what runs, what becomes an element, and what is asked for"
+def monitored(browser):
+    "Return a browser whose pages record what runs, what becomes an element, and what is requested"
 
-    def new_page(**how):
-        page = browser.new_page(**how)
+    def new_page(**options):
+        page = browser.new_page(**options)
         page.add_init_script(LISTEN)
-        page.asked, page.dialogs = [], []
-        page.on(
-            'request', lambda r: page.asked.append(r.url) if 'evil' in r.url and not PICTURE.fullmatch(r.url) else None
-        )
-        page.on('dialog', lambda d: (page.dialogs.append(d.message), d.dismiss()))
+        page.evil_requests = []
+        page.dialogs = []
+
+        def record_request(request):
+            if 'evil' in request.url and not PICTURE.fullmatch(request.url):
+                page.evil_requests.append(request.url)
+
+        def record_dialog(dialog):
+            page.dialogs.append(dialog.message)
+            dialog.dismiss()
+
+        page.on('request', record_request)
+        page.on('dialog', record_dialog)
         return page
 
     return SimpleNamespace(new_page=new_page)
 
 
-def heard(page) -> list[str]:
-    "All that happened in a page, and in the frames within it"
-    return (
-        page.asked
-        + page.dialogs
-        + [
-            h
-            for f in page.frames
-            for h in f.evaluate("() => { window.lookAll?.(); return [...new Set(window.heard ?? ['nobody listens'])] }")
-        ]
-    )
+def recorded_events(page) -> list[str]:
+    "Return all that was recorded in a page and its frames"
+    events = page.evil_requests + page.dialogs
+    for frame in page.frames:
+        events += frame.evaluate(
+            "() => { window.lookAll?.(); return [...new Set(window.heard ?? ['nobody listens'])] }"
+        )
+    return events
 
 
 def notebook():
@@ -1167,21 +1209,21 @@ def notebook():
     cells = [
         start,
         'import test_payloads as p\nfrom IPython.display import display\nw = p.widgets(True)',
-        'assert list(w) == p.widgets_shown()',
+        'assert list(w) == p.widget_names()',
     ]
-    cells += [f'w[{name!r}]' for name in widgets_shown()]
+    cells += [f'w[{name!r}]' for name in widget_names()]
     cells += [
-        'for one in p.static_parts(w): display(p.figure_bundle(one.figure()), raw=True)',
+        'for explorer in p.explorers(w): display(p.figure_bundle(explorer.figure()), raw=True)',
         'display(p.figures.style.style(p.plain_figure()))',
     ]
     return notebook_of(*cells)
 
 
-def static_parts(w) -> list:
-    return [one for one in w.values() if isinstance(one, base.Explorer)]
+def explorers(w) -> list:
+    return [widget for widget in w.values() if isinstance(widget, base.Explorer)]
 
 
-def widgets_shown() -> list[str]:
+def widget_names() -> list[str]:
     return [
         'FrameBrowser',
         'ProbeHeatmap',
@@ -1217,7 +1259,7 @@ def lab(open_lab):
     return open_lab(notebook())
 
 
-ALL_LATE = '''(() => {
+SHORT_TIMEOUTS = '''(() => {
     const timeout = AbortSignal.timeout.bind(AbortSignal);
     AbortSignal.timeout = () => (window.late = (window.late ?? 0) + 1, timeout(1));
 })()'''
@@ -1225,8 +1267,8 @@ ALL_LATE = '''(() => {
 
 @pytest.fixture(scope='module')
 def opened(browser, lab):
-    "As on the slowest machine: anywidget gives up every model, after 1 ms instead of 2 s"
-    return open_page(listening(browser), lab, before=lambda page: page.add_init_script(ALL_LATE))
+    "The notebook as opened on a very slow machine: anywidget abandons every model, after 1 ms instead of 2 s"
+    return open_page(monitored(browser), lab, before=lambda page: page.add_init_script(SHORT_TIMEOUTS))
 
 
 START = "setattr(w['PlotView'], 'figure', p.plain_figure())"
@@ -1238,66 +1280,67 @@ def page(opened, lab):
 
 
 @pytest.mark.browser
-def test_the_browser_hears_an_attack(browser):
-    "What the tests below listen for is heard where it is"
-    page = listening(browser).new_page()
+def test_browser_detects_an_attack(browser):
+    "The monitored browser that the tests below use records an attack where there is one"
+    page = monitored(browser).new_page()
     page.route('**/*', lambda r: r.fulfill(body='<p>', content_type='text/html'))
     page.goto('http://127.0.0.1:9/')
     page.evaluate("words => { document.body.innerHTML = words }", evil('planted'))
-    found = wait_for(lambda: any('ran' in h for h in heard(page)) and heard(page), 10)
-    assert any('evil-planted' in h for h in page.asked) and any('a href=http:evil-planted' in h for h in found)
+    events = wait_for(lambda: any('ran' in e for e in recorded_events(page)) and recorded_events(page), 10)
+    assert any('evil-planted' in url for url in page.evil_requests)
+    assert any('a href=http:evil-planted' in e for e in events)
     page.close()
 
 
 @pytest.mark.browser
-def test_as_the_notebook_ran(opened):
+def test_notebook_runs_without_errors_on_short_timeouts(opened):
     assert opened.errors_on_load == ([], []) and opened.evaluate('window.late') > 20
 
 
 @pytest.mark.browser
-def test_in_jupyterlab(page, lab):
-    assert heard(page) == []
+def test_widgets_in_jupyterlab_are_safe(page, lab):
+    assert recorded_events(page) == []
     wait_idle(page)
     assert page.evaluate(HOVER) > 50, 'hover texts are drawn'
-    assert heard(page) == []
-    lab.evaluate("globals().update(moves=p.follow(w))")
-    while lab.evaluate("next(moves, 'done')") != 'done':
+    assert recorded_events(page) == []
+    lab.evaluate("globals().update(interactions=p.interact(w))")
+    while lab.evaluate("next(interactions, 'done')") != 'done':
         wait_idle(page)
         page.evaluate(HOVER)
-        assert heard(page) == []
+        assert recorded_events(page) == []
     assert min(page.evaluate(PRESS)) > 0, 'everything that can be pressed is there'
     wait_idle(page)
     page.evaluate(HOVER)
-    assert heard(page) == []
-    assert 'evil-text' in page.locator('.srlviz-plot').nth(-2).text_content(), 'the words are shown as text'
+    assert recorded_events(page) == []
+    assert 'evil-text' in page.locator('.srlviz-plot').nth(-2).text_content(), 'untrusted text is shown as text'
 
 
 @pytest.mark.browser
-def test_a_real_press(page, lab):
-    "A factor that is honestly called score<10 is chosen by pressing its bar"
+def test_press_on_a_bar_returns_its_name(page, lab):
+    "The bar of a factor that is really called score<10 returns that name when pressed"
     name = 'score<10'
     lab.evaluate(f"setattr(w['PlotView'], 'figure', p.go.Figure(p.go.Bar(x=['a'], y=[1], customdata=[{name!r}])))")
     wait_idle(page)
     bar = page.locator('.srlviz-plot').nth(-2).locator('.bars path').first
 
-    def pressed():
-        "Press again if the notebook above has moved the bar meanwhile"
+    def press_returns_name():
+        "Press the bar; `wait_for` repeats the press if the notebook above has moved the bar meanwhile"
         bar.scroll_into_view_if_needed()
         bar.click(force=True)
         wait_idle(page)
         return lab.evaluate("w['PlotView'].clicked.get('data')") == name
 
-    wait_for(pressed, message='the name as it is in the table')
+    wait_for(press_returns_name, message='the press returns the name in the table')
     page.screenshot(path=SHOTS / 'payloads.png')
 
 
 @pytest.mark.browser
-def test_pages_in_a_browser(browser, pages):
-    "One page of a widget, and one with the figures of all the others"
-    page = listening(browser).new_page()
+def test_pages_in_a_browser_are_safe(browser, pages):
+    "One page of a widget, and one with the figures of all widgets"
+    page = monitored(browser).new_page()
     for name in ('AtariDashboard', 'everything'):
         page.goto(pages[name].as_uri())
         page.wait_for_function("[...document.querySelectorAll('.plotly-graph-div')].every(g => g._fullLayout)")
         assert page.evaluate(HOVER) > 5, 'hover texts are drawn'
-        assert heard(page) == [], name
+        assert recorded_events(page) == [], name
     page.close()

@@ -1,4 +1,4 @@
-"""What a program executes keeps figures as plotly's JSON and PNG, and no widget; studies take what papermill gives."""
+"""Notebooks executed by a program store figures as plotly's JSON and PNG, no widgets; papermill sets parameters."""
 
 import json, subprocess, sys
 from pathlib import Path
@@ -26,14 +26,14 @@ CELLS = [
     'FrameBrowser(film)',
     "style(go.Figure(go.Bar(y=[1, 2]), dict(title='bars')))",
     'style(go.Figure(go.Scatter(y=[1, 2]))).show()',
-    "for _ in Bar(range(3)): print('told')",
+    "for _ in Bar(range(3)): print('text')",
 ]
 
 
-def run(*command, cwd, **environment):
-    "A command as a user types it, away from the tree"
-    words = [sys.executable, *map(str, command)]
-    return subprocess.run(words, cwd=cwd, env=user_environment(**environment), capture_output=True, text=True)
+def run(*arguments, cwd, **environment):
+    "Run Python as a user does, outside the checkout"
+    command = [sys.executable, *map(str, arguments)]
+    return subprocess.run(command, cwd=cwd, env=user_environment(**environment), capture_output=True, text=True)
 
 
 def by_papermill(path, out):
@@ -46,76 +46,83 @@ def by_nbclient(path, out):
 
 
 def by_nbconvert(path, out):
-    to = ['--to', 'notebook', '--output-dir', out, '--output', 'done.ipynb']
-    return ['-m', 'nbconvert', '--execute', *to, path]
+    output = ['--to', 'notebook', '--output-dir', out, '--output', 'done.ipynb']
+    return ['-m', 'nbconvert', '--execute', *output, path]
 
 
 def by_srlviz(path, out):
     return ['-m', 'srlviz.studies.cli', 'run', path, '--out', out]
 
 
-def executed(how, folder, **environment):
-    "The notebook that this leaves of CELLS"
-    path, out = folder / 'done.ipynb', folder / 'out'
+def execute(make_arguments, folder, **environment):
+    "Execute a notebook of CELLS with one of the functions above; return the path of the executed notebook"
+    path = folder / 'done.ipynb'
+    out = folder / 'out'
     out.mkdir()
     cells = [new_code_cell(source) for source in CELLS]
     nbformat.write(new_notebook(cells=cells, metadata=dict(kernelspec=KERNEL)), path)
-    done = run(*how(path, out), cwd=folder, **environment)
-    assert done.returncode == 0, done.stdout + done.stderr
+    result = run(*make_arguments(path, out), cwd=folder, **environment)
+    assert result.returncode == 0, result.stdout + result.stderr
     return out / 'done.ipynb'
 
 
-def kinds(path):
-    "Of what each cell displays"
+def output_types(path):
+    "Return the MIME types of each output of each cell"
     return [[set(o.data) for o in c.outputs if 'data' in o] for c in nbformat.read(path, 4).cells]
 
 
-@pytest.mark.parametrize('how', [by_papermill, by_nbclient, by_nbconvert, by_srlviz])
-def test_a_program_leaves_figures_and_no_widget(how, tmp_path):
+@pytest.mark.parametrize('make_arguments', [by_papermill, by_nbclient, by_nbconvert, by_srlviz])
+def test_executed_notebooks_have_figures_and_no_widget(make_arguments, tmp_path):
     figure = {PLOTLY, 'text/plain'} | ({PNG} if can_draw() else set())
-    assert kinds(executed(how, tmp_path)) == [[], [figure], [figure], [figure], []]
+    assert output_types(execute(make_arguments, tmp_path)) == [[], [figure], [figure], [figure], []]
 
 
-def test_who_says_that_there_is_a_reader_gets_widgets(tmp_path):
-    "And so the test above can fail"
-    assert any(WIDGET in kind for kind in kinds(executed(by_nbclient, tmp_path, SRLVIZ_STATIC='0'))[1])
+def test_srlviz_static_0_stores_widgets(tmp_path):
+    "So the test above can fail"
+    path = execute(by_nbclient, tmp_path, SRLVIZ_STATIC='0')
+    assert any(WIDGET in types for types in output_types(path)[1])
 
 
-def test_without_chromium_plotlys_json_is_left(tmp_path):
-    assert kinds(executed(by_nbclient, tmp_path, CHROMIUM='/bin/false'))[1:4] == 3 * [[{PLOTLY, 'text/plain'}]]
+def test_without_chromium_figures_are_plotlys_json(tmp_path):
+    path = execute(by_nbclient, tmp_path, CHROMIUM='/bin/false')
+    assert output_types(path)[1:4] == 3 * [[{PLOTLY, 'text/plain'}]]
 
 
-def test_papermill_gives_a_list_as_text_or_in_a_file(papermill, tmp_path):
-    "papermill's own command, from another folder, with -p and with -f"
-    study, without_speeds = 'studies/popgym_tasks', dict(fps_seconds=0, pictures='')
-    given = SMALL[study] | without_speeds
-    assert ',' in given['tasks']
-    (tmp_path / 'params.yaml').write_text(json.dumps(given | dict(tasks=given['tasks'].split(','))))  # JSON is YAML
+def test_papermill_sets_a_list_as_text_or_from_a_file(papermill, tmp_path):
+    "papermill's command, from another folder, with -p and with -f"
+
+    def table(folder):
+        return load_scores(folder / 'scores.csv').query("metric != 'fps'").reset_index(drop=True)
+
+    study = 'studies/popgym_tasks'
+    parameters = SMALL[study] | dict(fps_seconds=0, pictures='')  # no speeds
+    assert ',' in parameters['tasks']
+    with_list = parameters | dict(tasks=parameters['tasks'].split(','))
+    (tmp_path / 'params.yaml').write_text(json.dumps(with_list))  # JSON is YAML
     path = study_path('popgym_tasks')
-    by_f = run('-m', 'papermill', path, 'done.ipynb', '-f', 'params.yaml', cwd=tmp_path)
-    assert by_f.returncode == 0, by_f.stderr
-    table = lambda folder: load_scores(folder / 'scores.csv').query("metric != 'fps'").reset_index(drop=True)
-    by_p = table(papermill(study).out)
-    assert 'RepeatFirst-easy' in set(by_p['task']) and by_p.equals(table(tmp_path))
+    result = run('-m', 'papermill', path, 'done.ipynb', '-f', 'params.yaml', cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    with_p = table(papermill(study).out)
+    assert 'RepeatFirst-easy' in set(with_p['task']) and with_p.equals(table(tmp_path))
 
 
-def test_papermill_is_refused_a_parameter_that_the_study_does_not_know(tmp_path):
-    done = run('-m', 'papermill', study_path('atari_conditioning'), 'done.ipynb', '-p', 'metrics', 'f1', cwd=tmp_path)
-    assert done.returncode == 1 and "parameter of this study 'metrics'; did you mean 'metric'" in done.stderr
-    assert [p.name for p in tmp_path.iterdir()] == ['done.ipynb']  # nothing was made
+def test_unknown_parameters_of_papermill_are_refused(tmp_path):
+    result = run('-m', 'papermill', study_path('atari_conditioning'), 'done.ipynb', '-p', 'metrics', 'f1', cwd=tmp_path)
+    assert result.returncode == 1 and "parameter of this study 'metrics'; did you mean 'metric'" in result.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ['done.ipynb']  # no results
 
 
-def test_every_study_takes_its_parameters_first():
+def test_every_study_takes_its_parameters_after_the_imports():
     for path in studies_folder().glob('*.ipynb'):
         code = [c.source for c in nbformat.read(path, 4).cells if c.cell_type == 'code']
-        assert 'take_parameters(globals())' in code[1].split('\n\n')[1], path.name  # right behind the imports
+        assert 'take_parameters(globals())' in code[1].split('\n\n')[1], path.name
 
 
-def test_the_command_says_where_a_study_lies(tmp_path):
-    done = run('-m', 'srlviz.studies.cli', 'path', 'popgym_tasks', cwd=tmp_path)
-    assert done.returncode == 0 and Path(done.stdout.strip()).samefile(study_path('popgym_tasks'))
+def test_the_command_prints_the_path_of_a_study(tmp_path):
+    result = run('-m', 'srlviz.studies.cli', 'path', 'popgym_tasks', cwd=tmp_path)
+    assert result.returncode == 0 and Path(result.stdout.strip()).samefile(study_path('popgym_tasks'))
 
 
-def test_a_program_keeps_no_state_of_widgets(tmp_path):
-    about = nbformat.read(executed(by_papermill, tmp_path), 4).metadata
-    assert not any(part['state'] for part in about.get('widgets', {}).values())
+def test_executed_notebooks_have_no_state_of_widgets(tmp_path):
+    metadata = nbformat.read(execute(by_papermill, tmp_path), 4).metadata
+    assert not any(part['state'] for part in metadata.get('widgets', {}).values())

@@ -1,4 +1,4 @@
-"""One protocol: whoever plays, plays in every recorder and every explorer, and is told from others."""
+"""The policy protocol: every kind of policy plays in every recorder and explorer, and has its own identity."""
 
 import os, subprocess, sys
 from pathlib import Path
@@ -24,14 +24,14 @@ TASK = 'PositionOnlyCartPole-easy'  # two numbers in, two actions: a small netwo
 QUIET = dict(progress=False)
 
 
-def agent(**how):
-    "An agent of the task"
+def agent(**options):
+    "An untrained network policy for the task"
     with seeded(0):
-        return NetworkPolicy(ActorCritic(torch.nn.Linear(2, 8), 8, 2), 2, **how)
+        return NetworkPolicy(ActorCritic(torch.nn.Linear(2, 8), 8, 2), 2, **options)
 
 
 class LikeStableBaselines:
-    "A model with the method of stable-baselines3, whose chance is torch's global generator"
+    "A model with the interface of stable-baselines3, which draws from torch's global generator"
 
     policy = torch.nn.Linear(1, 1)
 
@@ -50,28 +50,28 @@ class CleanRLAgent(torch.nn.Module):
         return action, p.log_prob(action), p.entropy(), x.sum(-1)
 
 
-def to_the_right(obs):
+def push_right(obs):
     return 1
 
 
-def tossed(obs, rng):
+def random_action(obs, rng):
     return int(rng.integers(2))
 
 
-PLAYERS = {
+POLICIES = {
     'agent': agent,
     'greedy agent': lambda: agent(greedy=True),
     'oracle': lambda: 'oracle',
     'random': lambda: 'random',
-    'now and then at random': lambda: EpsilonGreedy(agent(), 0.3),
+    'epsilon-greedy': lambda: EpsilonGreedy(agent(), 0.3),
     'stable-baselines3': LikeStableBaselines,
     'CleanRL': CleanRLAgent,
     'module': lambda: torch.nn.Linear(2, 2),
-    'function': lambda: to_the_right,
-    'function with chance': lambda: tossed,
-    'name': lambda: f'{__name__}:to_the_right',
+    'function': lambda: push_right,
+    'random function': lambda: random_action,
+    'name': lambda: f'{__name__}:push_right',
 }
-players = pytest.mark.parametrize('make', PLAYERS.values(), ids=PLAYERS)
+policies = pytest.mark.parametrize('make', POLICIES.values(), ids=POLICIES)
 
 
 @pytest.fixture(autouse=True)
@@ -85,41 +85,41 @@ def same(a, b):
     )
 
 
-@players
-def test_records(make):
-    "In record_pomdp, play_episode and a Recorder; the same seed, the same episodes"
-    player = make()
-    rec = record_pomdp(TASK, 3, player, seed=4, max_steps=30, **QUIET)
-    assert same(rec, record_pomdp(TASK, 3, player, seed=4, max_steps=30, **QUIET))
+@policies
+def test_every_policy_is_recorded_reproducibly(make):
+    "By record_pomdp, play_episode and a Recorder: the same seed gives the same episodes"
+    policy = make()
+    recording = record_pomdp(TASK, 3, policy, seed=4, max_steps=30, **QUIET)
+    assert same(recording, record_pomdp(TASK, 3, policy, seed=4, max_steps=30, **QUIET))
     env = make_task(TASK)
-    alone = play_episode(Recorder(env), player, seed=episode_seed(4, 2), max_steps=30)
-    assert same([rec[2]], [alone])
-    assert rec.meta['policy'] == policy_identity(player)
+    episode = play_episode(Recorder(env), policy, seed=episode_seed(4, 2), max_steps=30)
+    assert same([recording[2]], [episode])
+    assert recording.meta['policy'] == policy_identity(policy)
 
 
-@players
-def test_explores(make):
-    "In EnvironmentExplorer, which plays what record_pomdp records, and in a game that a person has begun"
-    player = make()
-    mine = player if isinstance(player, str) and ':' not in player else 'mine'
-    given = {} if mine == player else {'mine': player}
-    explorer = EnvironmentExplorer(TASK, given, policy=mine, episodes=2, seed=1, interactive=True)
-    assert same(explorer.recording(), record_pomdp(TASK, 2, player, seed=1, **QUIET))
+@policies
+def test_every_policy_plays_in_the_widgets(make):
+    "In EnvironmentExplorer, which plays what record_pomdp records, and in a game that a person has started"
+    policy = make()
+    name = policy if isinstance(policy, str) and ':' not in policy else 'mine'
+    own_policies = {} if name == policy else {'mine': policy}
+    explorer = EnvironmentExplorer(TASK, own_policies, policy=name, episodes=2, seed=1, interactive=True)
+    assert same(explorer.recording(), record_pomdp(TASK, 2, policy, seed=1, **QUIET))
     game = PlayWidget(TASK, seed=2, interactive=True)
     game.act(0)
-    game.play_policy(player, steps=2)
-    assert game.recorder.steps == 3 and game.recording().meta['helped'] == [[policy_identity(player)]]
+    game.play_policy(policy, steps=2)
+    assert game.recorder.steps == 3 and game.recording().meta['helped'] == [[policy_identity(policy)]]
 
 
 def test_agents_play_flat_tasks():
-    "What the agents of the paper saw, in the recorder and in the explorer"
+    "Flat observations, as the agents of the paper had them, in the recorder and in the explorer"
     with seeded(0):
-        flat = NetworkPolicy(ActorCritic(torch.nn.Linear(10, 8), 8, 4), 4)
-    rec = record_pomdp('RepeatPrevious-easy', 2, flat, seed=1, flat=True, **QUIET)
+        policy = NetworkPolicy(ActorCritic(torch.nn.Linear(10, 8), 8, 4), 4)
+    recording = record_pomdp('RepeatPrevious-easy', 2, policy, seed=1, flat=True, **QUIET)
     explorer = EnvironmentExplorer(
-        'RepeatPrevious-easy', {'mine': flat}, policy='mine', episodes=2, seed=1, flat=True, interactive=True
+        'RepeatPrevious-easy', {'mine': policy}, policy='mine', episodes=2, seed=1, flat=True, interactive=True
     )
-    assert same(explorer.recording(), rec) and [c.shape for c in flat.encode(rec)] == [(51, 8)] * 2
+    assert same(explorer.recording(), recording) and [c.shape for c in policy.encode(recording)] == [(51, 8)] * 2
 
 
 class Screens(torch.nn.Module):
@@ -142,11 +142,11 @@ class Brightest:
 ATARI = {
     'agent': lambda: NetworkPolicy(Net(), 3),
     'random': lambda: 'random',
-    'now and then at random': lambda: epsilon_greedy(NetworkPolicy(Net(), 3)),
+    'epsilon-greedy': lambda: epsilon_greedy(NetworkPolicy(Net(), 3)),
     'module': Screens,
     'protocol': Brightest,
     'stack': lambda: FrameStackPolicy(LikeStableBaselines(), n_actions=3),
-    'function with chance': lambda: tossed,
+    'random function': lambda: random_action,
 }
 
 
@@ -156,17 +156,17 @@ class Net(Screens):
 
 
 @pytest.mark.parametrize('make', ATARI.values(), ids=ATARI)
-def test_records_atari(make, tmp_path):
-    "In record_atari, in memory and in a folder, and in play_games"
-    rec = record_atari('freeway', 120, make(), n_streams=2, n_jobs=1, **QUIET)
-    kept = record_atari('freeway', 120, make(), n_streams=2, n_jobs=1, out=tmp_path / 'r', **QUIET)
-    assert same(rec, kept) and rec.meta['policy'] == kept.meta['policy'] == policy_identity(make())
+def test_every_policy_is_recorded_on_atari(make, tmp_path):
+    "In memory and in a folder; another policy is refused in the same folder"
+    recording = record_atari('freeway', 120, make(), n_streams=2, n_jobs=1, **QUIET)
+    saved = record_atari('freeway', 120, make(), n_streams=2, n_jobs=1, out=tmp_path / 'r', **QUIET)
+    assert same(recording, saved) and recording.meta['policy'] == saved.meta['policy'] == policy_identity(make())
     with pytest.raises(ValueError, match='policy'):
         record_atari('freeway', 120, lambda frame: 1, n_streams=2, n_jobs=1, out=tmp_path / 'r', **QUIET)
 
 
 def test_lives_are_episodes():
-    "A policy is reset at the start of each life, with another seed; an interrupted game goes on with the same ones"
+    "A policy is reset at the start of each life, with another seed; an interrupted game resumes with the same seeds"
 
     class Lives(Brightest):
         seeds = []
@@ -175,16 +175,16 @@ def test_lives_are_episodes():
             super().reset(seed)
             self.seeds.append(seed)
 
-    rec = record_atari('breakout', 500, Lives(), n_streams=1, n_jobs=1, **QUIET)
-    assert len(Lives.seeds) == len(set(Lives.seeds)) == len(rec) > 5
+    recording = record_atari('breakout', 500, Lives(), n_streams=1, n_jobs=1, **QUIET)
+    assert len(Lives.seeds) == len(set(Lives.seeds)) == len(recording) > 5
     assert play_games('breakout', Brightest(), games=1, **QUIET)['steps'][0] > 20
 
 
-@pytest.mark.parametrize('name', ['agent', 'greedy agent', 'now and then at random', 'stable-baselines3', 'CleanRL'])
-def test_protocol(name):
+@pytest.mark.parametrize('name', ['agent', 'greedy agent', 'epsilon-greedy', 'stable-baselines3', 'CleanRL'])
+def test_network_policies_keep_the_protocol(name):
     def make(env):
         torch.manual_seed(0)
-        return as_policy(PLAYERS[name](), env)
+        return as_policy(POLICIES[name](), env)
 
     check_policy(make, lambda: make_task(TASK))
 
@@ -195,52 +195,53 @@ def test_oracle_keeps_the_protocol():
         check_policy(lambda env: EpsilonGreedy('oracle', 0.3, env), lambda: make_task(task))
 
 
-def test_rows_of_a_vector_environment():
-    "Eight poles at once are eight poles one by one, whoever balances them"
-    for policy in (agent(), EpsilonGreedy(agent(), 0.5), as_policy(tossed)):
+def test_a_batched_policy_acts_as_the_policy_alone():
+    "In each of eight environments stepped together, the actions are those of an episode played alone"
+    for policy in (agent(), EpsilonGreedy(agent(), 0.5), as_policy(random_action)):
         envs = SyncVectorEnv([lambda: make_task(TASK)] * 8)
-        rows, obs = batched(policy, 8), envs.reset(seed=100)[0]
-        rows.reset(range(100, 108))
+        batch, obs = batched(policy, 8), envs.reset(seed=100)[0]
+        batch.reset(range(100, 108))
         for t in range(8):
-            actions = rows(obs)
+            actions = batch(obs)
             obs, *_ = envs.step(actions)
-            alone = [play_episode(make_task(TASK), policy, seed=100 + i, max_steps=t + 1).actions[t] for i in range(8)]
-            assert actions.tolist() == alone
+            episodes = [play_episode(make_task(TASK), policy, seed=100 + i, max_steps=t + 1) for i in range(8)]
+            expected = [episode.actions[t] for episode in episodes]
+            assert actions.tolist() == expected
 
 
-def test_nobodys_chance_is_touched():
+def test_playing_leaves_global_random_state_unchanged():
     before = torch.get_rng_state(), np.random.get_state()[1].tolist()
     for model in (LikeStableBaselines(), CleanRLAgent()):
-        torch.set_rng_state(before[0])  # making a network draws
+        torch.set_rng_state(before[0])  # creating a network draws random numbers
         record_pomdp(TASK, 2, model, **QUIET)
     assert torch.equal(torch.get_rng_state(), before[0]) and np.random.get_state()[1].tolist() == before[1]
 
 
-def test_what_is_no_policy():
-    for wrong, says in ((7, '7'), ('agnet', 'agnet'), (lambda: 0, None)):
-        with pytest.raises(ValueError, match=says):
-            record_pomdp(TASK, 1, wrong, **QUIET)
-        with pytest.raises(ValueError, match=says):
-            record_atari('pong', 8, wrong, **QUIET)
-        with pytest.raises(ValueError, match=says):
-            EnvironmentExplorer(TASK, {'mine': wrong}, policy='mine', interactive=True)
+def test_invalid_policies_are_refused():
+    for invalid, pattern in ((7, '7'), ('agnet', 'agnet'), (lambda: 0, None)):
+        with pytest.raises(ValueError, match=pattern):
+            record_pomdp(TASK, 1, invalid, **QUIET)
+        with pytest.raises(ValueError, match=pattern):
+            record_atari('pong', 8, invalid, **QUIET)
+        with pytest.raises(ValueError, match=pattern):
+            EnvironmentExplorer(TASK, {'mine': invalid}, policy='mine', interactive=True)
 
 
 def test_one_file_adds_a_policy(tmp_path):
-    "A class in a file of one's own plays by its name, in a recorder and an explorer, in another process"
+    "A function in a file of the user plays by its name, in a recorder and an explorer, in another process"
     (tmp_path / 'lefty.py').write_text('def left(obs):\n    return 0\n')
-    run = '''
+    script = '''
 from srlviz.data.popgym import record_pomdp
 from srlviz.widgets.agents.pomdp import EnvironmentExplorer
 rec = record_pomdp('PositionOnlyCartPole-easy', 1, 'lefty:left', progress=False)
-seen = EnvironmentExplorer('PositionOnlyCartPole-easy', {'left': 'lefty:left'}, policy='left', interactive=True)
-assert set(rec[0].actions) == {0} == set(seen.rollout.episode.actions) and rec.meta['policy'].startswith('left:')
+explorer = EnvironmentExplorer('PositionOnlyCartPole-easy', {'left': 'lefty:left'}, policy='left', interactive=True)
+assert set(rec[0].actions) == {0} == set(explorer.rollout.episode.actions) and rec.meta['policy'].startswith('left:')
 '''
     path = {'PYTHONPATH': f'{Path(__file__).parents[1]}:{tmp_path}'}
-    subprocess.run([sys.executable, '-c', run], check=True, env=os.environ | path)
+    subprocess.run([sys.executable, '-c', script], check=True, env=os.environ | path)
 
 
-def test_rules_are_offered():
+def test_policy_rules_are_listed_and_checked():
     assert {'members', 'seed', 'fresh', 'batched'} < POLICY_RULES.keys()
     with pytest.raises(AssertionError):
-        check_policy(lambda env: to_the_right, lambda: gymnasium.make('CartPole-v1'))
+        check_policy(lambda env: push_right, lambda: gymnasium.make('CartPole-v1'))

@@ -1,4 +1,4 @@
-"""The probe callback in training loops of others, and in the monitor of a sweep."""
+"""The probe callback in stable-baselines3, in Lightning, and in the monitor of a sweep."""
 
 import copy
 
@@ -14,7 +14,7 @@ from srlviz.widgets.runs import RunMonitor
 
 
 def _poles(size=4):
-    "Random states of CartPole or, with three numbers, of a pendulum"
+    "Recording of random states of CartPole or, with three numbers, of a pendulum"
 
     def episode(seed):
         rng = np.random.default_rng(seed)
@@ -30,14 +30,15 @@ def test_stable_baselines3_learns_the_same_with_the_callback(algorithm):
     task, size = ('Pendulum-v1', 3) if algorithm == 'SAC' else ('CartPole-v1', 4)
     options = dict(n_steps=64, n_epochs=2) if algorithm == 'PPO' else dict(learning_starts=50)
 
-    def learned(callback=None):
+    def train(callback=None):
         model = getattr(sb3, algorithm)('MlpPolicy', task, seed=0, device='cpu', **options)
         model.learn(192, callback=callback)
         return [p.detach().clone() for p in model.policy.parameters()]
 
     callback = ProbeCallback(_poles(size), 64)
-    with_callback = learned(callback)
-    for a, b in zip(with_callback, learned(), strict=True):
+    with_callback = train(callback)
+    without = train()
+    for a, b in zip(with_callback, without, strict=True):
         assert a.equal(b)
     history = callback.history_
     assert history['step'].tolist() == [1, 64, 128, 192]
@@ -45,7 +46,7 @@ def test_stable_baselines3_learns_the_same_with_the_callback(algorithm):
 
 
 def test_the_codes_of_an_actor_change_while_it_learns():
-    "Those of features_extractor, which only flattens, would not"
+    "The callback reads the actor; the codes of features_extractor, which only flattens, would not change"
     sb3 = pytest.importorskip('stable_baselines3', reason='stable-baselines3 is not installed')
     model = sb3.PPO('MlpPolicy', 'CartPole-v1', seed=0, device='cpu', n_steps=64)
     callback = ProbeCallback(_poles(), 64)
@@ -71,7 +72,7 @@ def test_lightning_trains_the_same_with_the_callback(tmp_path):
         def configure_optimizers(self):
             return torch.optim.Adam(self.parameters())
 
-    def trained(*callbacks):
+    def train(*callbacks):
         lightning.seed_everything(0)
         module = Module()
         loader = torch.utils.data.DataLoader(rows, batch_size=16, shuffle=True)
@@ -87,13 +88,14 @@ def test_lightning_trains_the_same_with_the_callback(tmp_path):
         return copy.deepcopy(module.state_dict())
 
     callback = ProbeCallback(_poles(), 8)
-    with_callback, without = trained(callback), trained()
+    with_callback = train(callback)
+    without = train()
     assert all(with_callback[k].equal(without[k]) for k in without)
     assert callback.history_['step'].tolist() == [1, 8, 16, 24, 32]
 
 
 def _trial(seed: int = 0) -> list:
-    "A trial of a sweep that probes its network"
+    "Trial of a sweep that probes its network"
     torch.manual_seed(seed)
     net = torch.nn.Linear(4, 3)
     callback = ProbeCallback(_poles(), 10)
@@ -110,5 +112,5 @@ def test_a_sweep_keeps_the_curves_of_its_probes(tmp_path):
     assert (folder.runs['status'] == 'done').sum() == 2
     assert curves['step'].unique().tolist() == [0, 10, 20] and curves['value'].between(0, 1).all()
     monitor = RunMonitor(tmp_path, interactive=True)
-    monitor.curve = 'probe_skill'  # refused, if there is no such curve
+    monitor.curve = 'probe_skill'  # an unknown curve would be refused
     assert monitor.curve == 'probe_skill' and monitor.figures()

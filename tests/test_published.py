@@ -1,7 +1,7 @@
-"""Other people's layouts.
+"""Tests of export to and import from other layouts: the published landing data set and LeRobot.
 
-What is written comes back through files that were renamed, shuffled, re-encoded and broken in between; LeRobot's is
-read by its own metadata.
+Exports in the published layout are read back after columns were renamed or shuffled and files were re-encoded or
+damaged. LeRobot exports are read by their metadata alone. One section tests tables of runways.
 """
 
 import json
@@ -27,8 +27,8 @@ SPLIT = ['fit', 'valid', 'probe', 'test']
 def flights():
     """Four approaches from 600 m before the threshold, at four airports.
 
-    Of the first only the eight seconds before its touchdown. A frame is a ramp whose lightness tells it from its
-    neighbours.
+    The first contains only eight seconds before its touchdown. Each frame is a ramp whose lightness differs from that
+    of its neighbours.
     """
     ends = [runways()[k][0] for k in ('KSEA', 'EGLL', 'RJTT', 'YSSY')]
     episodes = [
@@ -37,27 +37,27 @@ def flights():
     ]
     ramp = 2 * np.add.outer(np.arange(32), np.arange(32))[..., None]
 
-    def first(e, n, **other):
+    def truncated(e, n, **other):
         film = np.stack([(ramp + 37 * t % 90).repeat(3, 2) for t in range(min(n, len(e)))]).astype(np.uint8)
         factors = {k: v[:n] if v.shape else v for k, v in e.factors.items()}
         return Episode({'sensors': e.obs['sensors'][:n], 'frame': film}, factors=factors | other)
 
-    never = {k: np.float32(np.nan) for k in episodes[0].factors if k.startswith('touchdown')}
-    whole = [first(e, 100) for e in episodes[1:]]  # to some seconds after the touchdown
+    no_touchdown = {k: np.float32(np.nan) for k in episodes[0].factors if k.startswith('touchdown')}
+    landed = [truncated(e, 100) for e in episodes[1:]]  # to some seconds after the touchdown
     return Recording(
-        [first(episodes[0], 40, **never), *whole], name='four', hz=5, split=SPLIT, meta=dict(columns=NAMES)
+        [truncated(episodes[0], 40, **no_touchdown), *landed], name='four', hz=5, split=SPLIT, meta=dict(columns=NAMES)
     )
 
 
-def lines(path):
+def read_cells(path):
     return [row.split(',') for row in path.read_text().splitlines()]
 
 
-def rewrite(path, rows):
+def write_cells(path, rows):
     path.write_text('\n'.join(map(','.join, rows)) + '\n')
 
 
-def by_name(recording):
+def by_airport(recording):
     return {str(np.asarray(e.factors['airport'])): e for e in recording}
 
 
@@ -66,21 +66,22 @@ def psnr(a, b):
 
 
 @pytest.mark.parametrize('film', ['jpg', 'mp4'])
-def test_round_trip(film, flights, tmp_path):
-    back = read_published(export_published(flights, tmp_path / 'out', film=film))
-    assert back.hz == 5 and sorted(back.lengths) == sorted(flights.lengths) and back.meta['columns'] == NAMES
-    ours, theirs = by_name(flights), by_name(back)
-    assert dict(zip((e.name.split('/')[0] for e in back), back.split)) == dict(zip(ours, SPLIT))
+def test_published_export_can_be_read_back(film, flights, tmp_path):
+    imported = read_published(export_published(flights, tmp_path / 'out', film=film))
+    assert imported.hz == 5 and imported.meta['columns'] == NAMES
+    assert sorted(imported.lengths) == sorted(flights.lengths)
+    ours, read = by_airport(flights), by_airport(imported)
+    assert dict(zip((e.name.split('/')[0] for e in imported), imported.split)) == dict(zip(ours, SPLIT))
     for airport, e in ours.items():
-        b = theirs[airport]
-        assert b.obs['sensors'].dtype == np.float32 and (b.obs['sensors'] == e.obs['sensors']).all()
-        assert b.obs['frame'].shape == e.obs['frame'].shape and psnr(b.obs['frame'], e.obs['frame']) > 25
-        at = np.random.default_rng(0).permutation(len(e))[:9]
-        for part in at, slice(5, 9):
-            assert (b.obs['frame'][part] == np.asarray(b.obs['frame'])[part]).all()
+        other = read[airport]
+        assert other.obs['sensors'].dtype == np.float32 and (other.obs['sensors'] == e.obs['sensors']).all()
+        assert other.obs['frame'].shape == e.obs['frame'].shape and psnr(other.obs['frame'], e.obs['frame']) > 25
+        indices = np.random.default_rng(0).permutation(len(e))[:9]
+        for part in indices, slice(5, 9):
+            assert (other.obs['frame'][part] == np.asarray(other.obs['frame'])[part]).all()
 
 
-def test_again_from_what_was_read(flights, tmp_path):
+def test_imported_recording_can_be_exported_again(flights, tmp_path):
     first = read_published(export_published(flights, tmp_path / 'a', targets={}))
     second = read_published(export_published(first, tmp_path / 'b', targets={}))
     assert [e.name for e in first] == [e.name for e in second] and (first.split == second.split).all()
@@ -91,29 +92,29 @@ def test_again_from_what_was_read(flights, tmp_path):
     assert (load_recording(saved)[1].obs['sensors'] == first[1].obs['sensors']).all()
 
 
-def test_without_film(flights, tmp_path):
+def test_export_without_video_has_no_frames(flights, tmp_path):
     episodes = [Episode({'sensors': e.obs['sensors']}, factors=dict(e.factors)) for e in flights]
-    bare = Recording(episodes, hz=5, split=SPLIT)
-    back = read_published(export_published(bare, tmp_path / 'out'))
-    assert list(back[0].obs) == ['sensors'] and back.n_steps == bare.n_steps
+    sensors_only = Recording(episodes, hz=5, split=SPLIT)
+    imported = read_published(export_published(sensors_only, tmp_path / 'out'))
+    assert list(imported[0].obs) == ['sensors'] and imported.n_steps == sensors_only.n_steps
     assert list(read_published(export_published(flights, tmp_path / 'film'), frames=False)[0].obs) == ['sensors']
 
 
-@pytest.mark.parametrize('way', ['{}[{}]', '{}_{}', '{}{}'])
-def test_column_names_and_order(way, flights, tmp_path):
+@pytest.mark.parametrize('spelling', ['{}[{}]', '{}_{}', '{}{}'])
+def test_columns_may_be_renamed_and_shuffled(spelling, flights, tmp_path):
     out = export_published(flights[:1], tmp_path / 'out', targets={})
     path = next(out.rglob('X.csv'))
     table = sensor_table()
-    other = [n if n == r else way.format(r, i) for n, r, i in zip(table['name'], table['dataref'], table['index'])]
+    names = [n if n == r else spelling.format(r, i) for n, r, i in zip(table['name'], table['dataref'], table['index'])]
     order = np.random.default_rng(0).permutation(1090)
-    rewrite(path, [[row[i] for i in order] for row in [other, *lines(path)[1:]]])
+    write_cells(path, [[row[i] for i in order] for row in [names, *read_cells(path)[1:]]])
     assert (read_published(out)[0].obs['sensors'] == flights[0].obs['sensors']).all()
-    some = [other[7], NAMES[900]]
-    assert (read_published(out, columns=some)[0].obs['sensors'] == flights[0].obs['sensors'][:, [7, 900]]).all()
+    selected = [names[7], NAMES[900]]
+    assert (read_published(out, columns=selected)[0].obs['sensors'] == flights[0].obs['sensors'][:, [7, 900]]).all()
 
 
-def test_a_frame_of_pandas(flights, tmp_path):
-    "An index column, a byte order mark, Windows' line ends: a table as others write it."
+def test_table_written_by_pandas_is_read(flights, tmp_path):
+    "It has an index column, a byte order mark and Windows line endings."
     out = export_published(flights[:1], tmp_path / 'out', targets={})
     path = next(out.rglob('X.csv'))
     pd.read_csv(path, dtype=str).to_csv(path, encoding='utf-8-sig', lineterminator='\r\n')
@@ -121,13 +122,14 @@ def test_a_frame_of_pandas(flights, tmp_path):
     assert read_published(out, columns='file').meta['columns'] == NAMES
 
 
-def test_tasks(flights, tmp_path):
+def test_task_segments_equal_parts_of_their_flights(flights, tmp_path):
     out = export_published(flights, tmp_path / 'out', segment=20)
-    ours = by_name(flights)
+    ours = by_airport(flights)
     for task in ('windflaw', 'turbulence', 'failures', 'autoregression', 'landing'):
         r = read_published(out, task=task)
-        have = [a for a, e in ours.items() if task != 'landing' or np.isfinite(e.factors['touchdown_g_nrml'])]
-        assert {e.name.split('/')[0] for e in r} == {*have} and r.meta['flights_without'] == len(flights) - len(have)
+        expected = [a for a, e in ours.items() if task != 'landing' or np.isfinite(e.factors['touchdown_g_nrml'])]
+        assert {e.name.split('/')[0] for e in r} == {*expected}
+        assert r.meta['flights_without'] == len(flights) - len(expected)
         for e in r:
             origin = ours[e.name.split('/')[0]]
             whole = np.asarray(origin.obs['sensors'])
@@ -144,16 +146,16 @@ def test_tasks(flights, tmp_path):
                 assert start + len(e) <= 5 * origin.factors['touchdown_t'] + 1
 
 
-# what the authors' benchmark opens (advimman/xeval: core/dataset.py, benchmarks/benchmarks.py, scripts/preparator.py),
-# restated: sizes of the five targets, and the places of the columns that they call actions
+# What the authors' benchmark opens (advimman/xeval: core/dataset.py, benchmarks/benchmarks.py, scripts/preparator.py),
+# restated: sizes of the five targets, and indices of the columns that the authors call actions.
 OUTPUTS = dict(windflaw=1, turbulence=3, landing=3, autoregression=1089, failures=12)
 ACTIONS = [2, 8, 25, 26, *range(148, 152), 200, 216, 217, 239, 248, 264, 265, 287, 294, 295, 304, 305, 334]
 ACTIONS += [*range(486, 513), *range(520, 524), 560, 561, 575, *range(578, 582), 587, 588, 617, *range(870, 884)]
 ACTIONS += [929, 930]
 
 
-def table_of_theirs(folder):
-    "The table and the frames that their reader of flights takes from a folder"
+def authors_table(folder):
+    "Read the table of a flight as the authors' reader does, and check it and the frames"
     table = pd.read_csv(folder / 'X_modified.csv')
     actions = [
         k for k, c in enumerate(table) if any(w in c.split('/')[-1] for w in ('engine', 'throttle', 'angle', 'speed'))
@@ -165,56 +167,63 @@ def table_of_theirs(folder):
     return table
 
 
-def targets_of_theirs(root, airports, task):
-    "The targets of the segments of a task: a row each, without the time"
+def authors_targets(root, airports, task):
+    "Read the targets of the segments of a task as the authors' reader does: one row each, without the time"
     folders = [f / task for a in airports for f in sorted((root / a).glob('*')) if (f / task).is_dir()]
     rows = [pd.read_csv(f / 'target_modified.csv').drop(['sim/time/zulu_time_sec'], axis=1) for f in folders]
     assert all(r.shape == (1, OUTPUTS[task]) and np.isfinite(r.values).all() for r in rows)
     for f, r in zip(folders, rows):
-        assert task != 'autoregression' or [*r] == [*table_of_theirs(f)][1:]
-        assert 1 <= len(table_of_theirs(f)) <= 75
+        assert task != 'autoregression' or [*r] == [*authors_table(f)][1:]
+        assert 1 <= len(authors_table(f)) <= 75
     return [r.to_numpy()[0] for r in rows]
 
 
 @pytest.fixture(scope='module')
 def exports(flights, tmp_path_factory):
-    "All that is written, and what the authors' code opens of it"
-    here, how = tmp_path_factory.mktemp('exports'), dict(normalise=True, progress=False)
-    lean = export_published(flights, here / 'lean', segments_only=True, **how)
-    return export_published(flights, here / 'whole', **how), lean
+    "A full export, and one of only the files that the authors' benchmark opens"
+    folder = tmp_path_factory.mktemp('exports')
+    segments = export_published(flights, folder / 'segments', segments_only=True, normalise=True, progress=False)
+    full = export_published(flights, folder / 'full', normalise=True, progress=False)
+    return full, segments
 
 
-@pytest.mark.parametrize('which', [0, 1], ids=['whole', 'segments only'])
-def test_the_authors_benchmark_finds_its_files(which, exports):
-    splits = json.loads((exports[which] / 'splits.json').read_text())
+@pytest.mark.parametrize('index', [0, 1], ids=['full', 'segments only'])
+def test_authors_benchmark_finds_its_files(index, exports):
+    splits = json.loads((exports[index] / 'splits.json').read_text())
     for airport in splits['train'] + splits['val']:
-        assert [len(table_of_theirs(f)) > 30 for f in (exports[which] / airport).glob('*')] == [True]
+        assert [len(authors_table(f)) > 30 for f in (exports[index] / airport).glob('*')] == [True]
     for airports in splits['test'].values():
-        assert all(len(targets_of_theirs(exports[which], airports, task)) == 1 for task in OUTPUTS)
+        assert all(len(authors_targets(exports[index], airports, task)) == 1 for task in OUTPUTS)
 
 
-def test_the_authors_preparator_needs_the_whole_export(exports):
-    "It takes a table and the names of the tasks of one and the same flight, whichever is listed first"
-    both = [
+def test_authors_preparator_needs_the_full_export(exports):
+    "It reads a table and the names of the tasks from the same flight, whichever is listed first"
+    has_table_and_tasks = [
         (f / 'X_modified.csv').exists() and {t.name for t in f.glob('*') if t.is_dir()} >= {'windflaw', 'failures'}
         for root in exports
         for f in sorted(x for x in root.glob('*/*') if x.is_dir())
     ]
-    assert both == [True] * 4 + [False] * 4
+    assert has_table_and_tasks == [True] * 4 + [False] * 4
 
 
 def test_targets_are_normalised(flights, exports):
     for task in OUTPUTS:
-        (mean, std), raw = flights_scale(flights, task), read_published(exports[0], task=task, raw=True)
+        mean, std = expected_scale(flights, task)
+        raw = read_published(exports[0], task=task, raw=True)
         assert raw.meta['table'] == 'X.csv'
         for e, z in zip(raw, read_published(exports[0], task=task)):
-            told, target = ([float(v) for k, v in x.factors.items() if k in TARGETS[task] or '/' in k] for x in (e, z))
+            raw_target, target = (
+                [float(v) for k, v in x.factors.items() if k in TARGETS[task] or '/' in k] for x in (e, z)
+            )
             assert len(target) == OUTPUTS[task]
-            np.testing.assert_allclose(target, (np.array(told) - mean) / std, rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(target, (np.array(raw_target) - mean) / std, rtol=1e-4, atol=1e-4)
 
 
-def flights_scale(flights, task):
-    "Over `fit`, which has one flight of four; it has not touched down, so that of `valid` stands for it"
+def expected_scale(flights, task):
+    """Return mean and standard deviation of a target over `fit`, which has one of the four flights.
+
+    It has not touched down, so the export uses the flight of `valid` for the task `landing`.
+    """
     fit = flights[0]
     if task == 'autoregression':
         X = np.asarray(fit.obs['sensors'], float)[:, 1:]
@@ -224,27 +233,27 @@ def flights_scale(flights, task):
     return np.array([fit.factors[k][-1] for k in TARGETS[task].values()]), 1
 
 
-def test_segments_only_is_what_they_open(flights, exports, tmp_path):
-    whole, lean = exports
-    kept = [p.relative_to(lean) for p in lean.rglob('*') if p.is_file()]
-    assert all((whole / p).read_bytes() == (lean / p).read_bytes() for p in kept)
+def test_segments_only_export_is_part_of_the_full_export(flights, exports, tmp_path):
+    full, segments = exports
+    kept = [p.relative_to(segments) for p in segments.rglob('*') if p.is_file()]
+    assert all((full / p).read_bytes() == (segments / p).read_bytes() for p in kept)
     assert not {p.name for p in kept} & {'X.csv', 'target.csv'}
-    r = read_published(lean)
+    r = read_published(segments)
     assert r.meta['flights_without'] == 2 and sorted(r.split) == ['fit', 'valid']
-    assert {*read_published(lean, task='windflaw').split} == {'probe', 'test'}
-    tested = export_published(flights[2:3], tmp_path / 'test', segments_only=True, progress=False)
+    assert {*read_published(segments, task='windflaw').split} == {'probe', 'test'}
+    test_export = export_published(flights[2:3], tmp_path / 'test', segments_only=True, progress=False)
     with pytest.raises(ValueError, match='task'):
-        read_published(tested)
+        read_published(test_export)
 
 
-def test_same_seed_same_segments(flights, tmp_path):
+def test_segments_are_determined_by_the_seed(flights, tmp_path):
     a, b, c = (export_published(flights, tmp_path / str(k), film='mp4', segment=20, seed=k // 2) for k in range(3))
     files = sorted(p.relative_to(a) for p in a.rglob('*') if p.is_file())
     assert [str(f) for f in files if (a / f).read_bytes() != (b / f).read_bytes()] == []
     assert any((a / f).read_bytes() != (c / f).read_bytes() for f in files if (c / f).exists())
 
 
-def test_opening_reads_no_table(flights, tmp_path):
+def test_opening_parses_no_table(flights, tmp_path):
     out = export_published(flights, tmp_path / 'out', targets={})
     for path in sorted(out.rglob('X.csv'))[1:]:
         path.write_text('rubbish')
@@ -254,39 +263,47 @@ def test_opening_reads_no_table(flights, tmp_path):
         np.asarray(r[2].obs['sensors'])
 
 
-def cut(path, share=0.5):
+def truncate(path, share=0.5):
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
 
 
-def cell(path, row, column, value):
-    rows = lines(path)
+def set_cell(path, row, column, value):
+    rows = read_cells(path)
     rows[row][rows[0].index(column)] = value
-    rewrite(path, rows)
+    write_cells(path, rows)
 
 
-def drop(path, column):
-    rewrite(path, [row[:column] + row[column + 1 :] for row in lines(path)])
+def drop_column(path, column):
+    write_cells(path, [row[:column] + row[column + 1 :] for row in read_cells(path)])
 
 
 FAULTS = {
-    'cut table': (
-        lambda d: cut(d / 'X.csv'),
+    'truncated table': (
+        lambda d: truncate(d / 'X.csv'),
         r'KSEA/flight0/X.csv, line \d+: \d+ cells, expected 1090; the file is truncated',
     ),
-    'a column too few': (lambda d: drop(d / 'X.csv', 7), f'KSEA/flight0/X.csv lacks 1 of 1090 columns: {NAMES[7]}$'),
-    'NaN': (lambda d: cell(d / 'X.csv', 3, NAMES[9], 'nan'), f"X.csv, line 4, column '{NAMES[9]}': nan .*finite=False"),
-    'empty': (lambda d: cell(d / 'X.csv', 3, NAMES[9], ''), f"X.csv, line 4, column '{NAMES[9]}': nan"),
-    'infinity': (lambda d: cell(d / 'X.csv', 2, NAMES[1], '-inf'), f"X.csv, line 3, column '{NAMES[1]}': -inf"),
-    'word': (
-        lambda d: cell(d / 'X.csv', 5, NAMES[2], 'high'),
+    'a missing column': (
+        lambda d: drop_column(d / 'X.csv', 7),
+        f'KSEA/flight0/X.csv lacks 1 of 1090 columns: {NAMES[7]}$',
+    ),
+    'NaN': (
+        lambda d: set_cell(d / 'X.csv', 3, NAMES[9], 'nan'),
+        f"X.csv, line 4, column '{NAMES[9]}': nan .*finite=False",
+    ),
+    'empty': (lambda d: set_cell(d / 'X.csv', 3, NAMES[9], ''), f"X.csv, line 4, column '{NAMES[9]}': nan"),
+    'infinity': (lambda d: set_cell(d / 'X.csv', 2, NAMES[1], '-inf'), f"X.csv, line 3, column '{NAMES[1]}': -inf"),
+    'text': (
+        lambda d: set_cell(d / 'X.csv', 5, NAMES[2], 'high'),
         f"X.csv, line 6, column '{NAMES[2]}': expected a number, got 'high'",
     ),
     'no table': (lambda d: (d / 'X.csv').unlink(), 'KSEA/flight0 .*X_modified.csv nor X.csv'),
     'a column twice': (
-        lambda d: rewrite(d / 'X.csv', [r + [NAMES[3] if not i else '0'] for i, r in enumerate(lines(d / 'X.csv'))]),
+        lambda d: write_cells(
+            d / 'X.csv', [r + [NAMES[3] if not i else '0'] for i, r in enumerate(read_cells(d / 'X.csv'))]
+        ),
         f"X.csv .*columns 3 and 1090 are both '{NAMES[3]}'",
     ),
-    'a frame too few': (
+    'a missing frame': (
         lambda d: (d / 'data_3.jpg').unlink(),
         r'X.csv has (\d+) rows, but there are \d+ frames.*trim=True',
     ),
@@ -294,7 +311,7 @@ FAULTS = {
         lambda d: [p.unlink() for p in d.glob('*.jpg')],
         'KSEA/flight0 has no frames, but .* has; pass frames=False',
     ),
-    'cut picture': (lambda d: cut(d / 'data_3.jpg'), 'data_3.jpg is damaged, or not an image'),
+    'truncated picture': (lambda d: truncate(d / 'data_3.jpg'), 'data_3.jpg is damaged, or not an image'),
     'picture of another size': (
         lambda d: Image.new('RGB', (8, 9)).save(d / 'data_3.jpg'),
         'data_3.jpg is 8 x 9, data_0.jpg is 32 x 32',
@@ -307,7 +324,10 @@ FAULTS = {
         lambda d: (d / 'X.csv').rename(d / 'X_modified.csv'),
         'flight0 has only X_modified.csv, but .* has X.csv: one is normalised|flight1 has only X.csv',
     ),
-    'splits cut': (lambda d: cut(d.parents[1] / 'splits.json'), 'splits.json is damaged, or not like .*"train"'),
+    'truncated splits': (
+        lambda d: truncate(d.parents[1] / 'splits.json'),
+        'splits.json is damaged, or not like .*"train"',
+    ),
     'splits without val': (
         lambda d: (d.parents[1] / 'splits.json').write_text('{"train": []}'),
         "splits.json is damaged, or not like .*KeyError: 'val'",
@@ -324,31 +344,31 @@ FAULTS = {
 @pytest.mark.parametrize('fault', FAULTS)
 @pytest.mark.variants
 def test_faults_are_named(fault, flights, tmp_path):
-    plant, message = FAULTS[fault]
+    damage, message = FAULTS[fault]
     out = export_published(flights[:2], tmp_path / 'out', targets={})
-    plant(out / 'KSEA' / 'flight0')
+    damage(out / 'KSEA' / 'flight0')
     with pytest.raises(ValueError, match=message):
         for e in read_published(out):
             np.asarray(e.obs['sensors']), np.asarray(e.obs['frame'])
 
 
 @pytest.mark.parametrize('name', ['data.mp4', 'data.mkv'])
-def test_cut_video(name, flights, tmp_path):
+def test_truncated_video_is_named(name, flights, tmp_path):
     out = export_published(flights[:1], tmp_path / 'out', film='mp4', targets={})
     folder = out / 'KSEA' / 'flight0'
     if name == 'data.mkv':
         remux(folder / 'data.mp4', folder / name)
     assert (np.asarray(read_published(out)[0].obs['frame'][3:5])).shape == (2, 32, 32, 3)
-    cut(folder / name)
+    truncate(folder / name)
     with pytest.raises(ValueError, match=f'{name} is damaged, or not a video|has .* rows, but there are'):
         np.asarray(read_published(out)[0].obs['sensors'])
 
 
-def remux(path, to):
-    "Another container for the same packets."
+def remux(path, target):
+    "Copy the packets of a video to another container."
     import av
 
-    with av.open(str(path)) as source, av.open(str(to), 'w') as sink:
+    with av.open(str(path)) as source, av.open(str(target), 'w') as sink:
         stream = sink.add_stream_from_template(source.streams.video[0])
         for p in source.demux(source.streams.video[0]):
             if p.dts is not None:
@@ -357,7 +377,7 @@ def remux(path, to):
     path.unlink()
 
 
-def test_not_a_data_set(tmp_path):
+def test_folder_without_flights_is_refused(tmp_path):
     with pytest.raises(FileNotFoundError):
         read_published(tmp_path / 'nowhere')
     (tmp_path / 'x.txt').touch()
@@ -366,7 +386,7 @@ def test_not_a_data_set(tmp_path):
 
 
 @pytest.mark.parametrize('export', [export_published, export_lerobot])
-def test_nothing_half_written(export, flights, tmp_path):
+def test_failed_export_leaves_no_files(export, flights, tmp_path):
     class Broken(Recording):
         def __iter__(self):
             yield self[0]
@@ -383,7 +403,7 @@ def test_nothing_half_written(export, flights, tmp_path):
 
 
 @pytest.mark.parametrize('export', [export_published, export_lerobot])
-def test_only_recordings(export, flights, tmp_path):
+def test_only_recordings_with_episodes_can_be_exported(export, flights, tmp_path):
     for other, name in (flights[0], 'Episode; Recording'), ('set', 'str$'), (list(flights), 'list$'):
         message = f'{export.__name__} takes a Recording; got {name}'
         with pytest.raises(TypeError, match=message):
@@ -392,26 +412,26 @@ def test_only_recordings(export, flights, tmp_path):
         export(flights[:0], tmp_path / 'out')
 
 
-def test_wrong_recordings(flights, tmp_path):
+def test_unsuitable_recordings_are_refused(flights, tmp_path):
     with pytest.raises(ValueError, match='sensors.*frame'):
         export_published(Recording([Episode({'frame': np.zeros((3, 8, 8, 3), np.uint8)})]), tmp_path / 'a')
     with pytest.raises(ValueError, match='sensors.*5.*1090'):
         export_published(Recording([Episode({'sensors': np.zeros((3, 5))})]), tmp_path / 'a')
     five = Recording([Episode({'sensors': np.arange(15.0).reshape(3, 5)})], meta=dict(columns=list('abcde')))
-    back = read_published(export_published(five, tmp_path / 'b', targets={}), columns='file')
-    assert back[0].obs['sensors'].tolist() == np.arange(15.0).reshape(3, 5).tolist()
+    imported = read_published(export_published(five, tmp_path / 'b', targets={}), columns='file')
+    assert imported[0].obs['sensors'].tolist() == np.arange(15.0).reshape(3, 5).tolist()
     with pytest.raises(ValueError, match='KSEA'):
         export_published(Recording([flights[0], flights[0]], split=['fit', 'test']), tmp_path / 'c')
-    odd = Episode({'sensors': np.zeros((3, 1090)), 'frame': np.zeros((3, 9, 8, 3), np.uint8)})
+    uneven = Episode({'sensors': np.zeros((3, 1090)), 'frame': np.zeros((3, 9, 8, 3), np.uint8)})
     with pytest.raises(ValueError, match='9.*8.*film.*jpg'):
-        export_published(Recording([odd]), tmp_path / 'f', film='mp4')
+        export_published(Recording([uneven]), tmp_path / 'f', film='mp4')
     with pytest.raises(ValueError, match='hz=2.5'):
         export_lerobot(Recording(list(flights), hz=2.5), tmp_path / 'd')
     with pytest.raises(ValueError, match='observation.map.*3, 4, 4'):
         export_lerobot(Recording([Episode({'map': np.zeros((3, 4, 4))})], hz=5), tmp_path / 'e')
 
 
-# ---- LeRobot: read by nothing but what its own metadata say
+# ---- LeRobot: read by its metadata alone
 
 
 def lerobot_episode(root, info, row):
@@ -420,7 +440,7 @@ def lerobot_episode(root, info, row):
     return table[table['episode_index'] == row['episode_index']]
 
 
-def lerobot_film(root, info, row, key):
+def lerobot_frames(root, info, row, key):
     import av
 
     place = {k: row[f'videos/{key}/{k}'] for k in ('chunk_index', 'file_index')}
@@ -430,7 +450,7 @@ def lerobot_film(root, info, row, key):
 
 
 @pytest.mark.parametrize('small', [False, True], ids=['one file', 'many files'])
-def test_lerobot(small, flights, tmp_path):
+def test_lerobot_export_holds_the_episodes(small, flights, tmp_path):
     root = export_lerobot(flights, tmp_path / 'out', **(dict(data_mb=0.01, video_mb=0.001) if small else {}))
     info = json.loads((root / 'meta/info.json').read_text())
     assert info['codebase_version'] == 'v3.0' and info['fps'] == 5
@@ -441,11 +461,11 @@ def test_lerobot(small, flights, tmp_path):
     assert features['factor.rel_engfai0'] == dict(dtype='float32', shape=[1], names=None)
     assert pd.read_parquet(root / 'meta/tasks.parquet')['task_index'].to_dict() == {'four': 0}
     rows = pq.read_table(root / 'meta/episodes').to_pylist()
-    for of in 'data', f'videos/{key}':
-        assert len({r[f'{of}/file_index'] for r in rows}) == (4 if small else 1)
+    for part in 'data', f'videos/{key}':
+        assert len({r[f'{part}/file_index'] for r in rows}) == (4 if small else 1)
     n = 0
     for e, r, split in zip(flights, rows, SPLIT):
-        table, film = lerobot_episode(root, info, r), lerobot_film(root, info, r, key)
+        table, frames = lerobot_episode(root, info, r), lerobot_frames(root, info, r, key)
         assert (r['length'], r['dataset_from_index'], r['dataset_to_index']) == (len(e), n, n + len(e))
         assert set(table.columns) | {key} == set(features)
         assert table['index'].tolist() == list(range(n, n + len(e)))
@@ -453,7 +473,7 @@ def test_lerobot(small, flights, tmp_path):
         np.testing.assert_allclose(table['timestamp'], np.arange(len(e)) / 5, rtol=1e-6)
         assert (np.stack(table['observation.state']) == e.obs['sensors']).all()
         assert (table['factor.height'].to_numpy() == e.factors['height']).all()
-        assert film.shape == e.obs['frame'].shape and psnr(film, e.obs['frame']) > 25
+        assert frames.shape == e.obs['frame'].shape and psnr(frames, e.obs['frame']) > 25
         assert r['split'] == split
         for k in 'airport', 'outcome':
             assert r[f'factor/{k}'] == str(e.factors[k])
@@ -462,20 +482,20 @@ def test_lerobot(small, flights, tmp_path):
         n += len(e)
 
 
-def test_lerobot_statistics(flights, tmp_path):
+def test_lerobot_statistics_are_those_of_all_flights(flights, tmp_path):
     root = export_lerobot(flights, tmp_path / 'out')
     stats = json.loads((root / 'meta/stats.json').read_text())
     X = np.concatenate([e.obs['sensors'] for e in flights]).astype(float)
-    for name, want in (('min', X.min(0)), ('max', X.max(0)), ('mean', X.mean(0)), ('std', X.std(0))):
-        np.testing.assert_allclose(stats['observation.state'][name], want, rtol=1e-6, atol=1e-5)
+    for name, expected in (('min', X.min(0)), ('max', X.max(0)), ('mean', X.mean(0)), ('std', X.std(0))):
+        np.testing.assert_allclose(stats['observation.state'][name], expected, rtol=1e-6, atol=1e-5)
     assert stats['observation.state']['count'] == [flights.n_steps]
     image = stats['observation.images.front']
     assert np.shape(image['mean']) == (3, 1, 1)
     assert 0 <= np.min(image['min']) <= np.min(image['mean']) <= np.max(image['max']) <= 1
 
 
-def test_lerobot_of_a_game(tmp_path):
-    "Any recording will do: one channel, an odd size, actions, rewards, words."
+def test_lerobot_export_takes_any_recording(tmp_path):
+    "A game with one channel, an odd frame size, actions, rewards and a factor of text."
     T = 7
     frames, ram = np.full((T, 21, 16, 1), 100, np.uint8), np.arange(T * 128).reshape(T, 128).astype(np.uint8)
     room = np.array(list('abcabca'))
@@ -487,14 +507,14 @@ def test_lerobot_of_a_game(tmp_path):
     assert table['factor.room'].tolist() == list('abcabca')
     assert info['features']['factor.room']['dtype'] == 'string'
     assert info['features']['observation.ram'] == dict(dtype='uint8', shape=[128], names=None)
-    film = lerobot_film(root, info, row, 'observation.images.front')
-    assert film.shape == (T, 21, 16, 3) and abs(film.mean() - 100) < 3
+    decoded = lerobot_frames(root, info, row, 'observation.images.front')
+    assert decoded.shape == (T, 21, 16, 3) and abs(decoded.mean() - 100) < 3
 
 
 # ---- runways
 
 
-def test_an_airport_that_is_gone(monkeypatch):
+def test_missing_airport_is_named(monkeypatch):
     import srlviz.envs.landing.runways as module
 
     known = dict(module._airport_data())
@@ -504,8 +524,8 @@ def test_an_airport_that_is_gone(monkeypatch):
         module.runways.__wrapped__()
 
 
-def test_a_world_of_runways(tmp_path):
-    "Quoted as OurAirports quotes, thousands of rows, gaps everywhere: what is whole comes out."
+def test_complete_runways_are_read_from_ourairports(tmp_path):
+    "A table of thousands of rows, quoted as OurAirports quotes, with missing cells in all columns"
     columns = 'id airport_ref airport_ident length_ft width_ft surface lighted closed'.split() + [
         f'{e}_{c}'
         for e in ('le', 'he')
@@ -538,9 +558,9 @@ def test_a_world_of_runways(tmp_path):
         ]
         rows.append(['' if rng.random() < 0.03 else v for v in row])
     pd.DataFrame(rows, columns=columns).to_csv(tmp_path / 'runways.csv', index=False, quoting=2)
-    found = Runways.from_ourairports(tmp_path / 'runways.csv')
-    assert 1500 < len(found) < 6000 and len(found) == 2 * len(found.airports)
-    assert all(min(r.heading % 180, 180 - r.heading % 180) < 0.01 and r.elevation == 30.5 for r in found)
-    split = found.split()
-    shares = pd.Series([split[r.airport] for r in found]).value_counts(normalize=True)
+    complete = Runways.from_ourairports(tmp_path / 'runways.csv')
+    assert 1500 < len(complete) < 6000 and len(complete) == 2 * len(complete.airports)
+    assert all(min(r.heading % 180, 180 - r.heading % 180) < 0.01 and r.elevation == 30.5 for r in complete)
+    split = complete.split()
+    shares = pd.Series([split[r.airport] for r in complete]).value_counts(normalize=True)
     assert abs(shares['fit'] - 0.45) < 0.001 and abs(shares['test'] - 0.136) < 0.001

@@ -1,4 +1,4 @@
-"""Every question of the catalogue keeps the rules of questions; a stranger's does, and its answer can be kept."""
+"""Questions keep the rules of the protocol: all of the catalogue, and a third-party one, whose answer is saved."""
 
 from dataclasses import dataclass
 
@@ -26,27 +26,27 @@ from srlviz.evaluate.questions.returns import ObservabilityGap, Returns
 from srlviz.evaluate.questions.targets import SupervisedTargets
 from srlviz.memories.recurrent import GRU
 
-CODES = {  # at sizes that a toy world teaches
+CODES = {  # with settings that suit a toy world
     'LinearProbe': LinearProbe(n_classes=2, lr=0.05, epochs=15),
     'FactorRegression': FactorRegression(),
     'MutualInformationGap': MutualInformationGap(bins=10),
     'AttributePredictability': AttributePredictability(),
     'NeighbourAgreement': NeighbourAgreement(n_queries=100),
 }
-WAYS = [FactorRegression('forest', max_depth=4), FactorRegression('boosting'), DislibDCI()]
-WAYS += [FactorRegression(categories=('lamp', 'fan'))]
+SLOW_QUESTIONS = [FactorRegression('forest', max_depth=4), FactorRegression('boosting'), DislibDCI()]
+SLOW_QUESTIONS += [FactorRegression(categories=('lamp', 'fan'))]
 
 
 def agent():
     return load_policy(sample_path('agents') / 'RepeatPrevious-easy_GRU.safetensors')
 
 
-def played():
+def played_recording():
     return record_pomdp('RepeatPrevious-easy', 3, agent(), seed=5, progress=False)
 
 
 def window_targets():
-    "A table of targets of walks, and codes that know one of them"
+    "Codes that hold one target of random walks, and the table of targets"
 
     def walk(seed):
         rng = np.random.default_rng(seed)
@@ -57,14 +57,14 @@ def window_targets():
 
     split = ['fit'] * 10 + ['valid'] * 8 + ['probe'] * 12 + ['test'] * 10
     walks = Recording([walk(i) for i in range(40)], name='walks', hz=5, split=split)
-    asked = make_targets(
+    targets = make_targets(
         walks, dict(wind={'wind': 'wind'}, fail=['fire']), 10, how=dict(fail='max'), events=['fail'], progress=False
     )
-    return [np.asarray(w.obs['sensors']).mean(0) for w in asked.windows], asked
+    return [np.asarray(w.obs['sensors']).mean(0) for w in targets.windows], targets
 
 
 def cards():
-    "Episodes of cards, and the cards themselves as codes"
+    "The cards themselves as codes, and the recording of cards"
     split = dict(probe=0.5, valid=0.2, test=0.3)
     recording = record_pomdp('RepeatPrevious-easy', 12, seed=5, split=split, progress=False)
     return [e.obs['vector'] for e in recording], recording
@@ -73,10 +73,10 @@ def cards():
 SUBJECTS = {
     'BeliefSkill': lambda: (BeliefSkill(), *cards()),
     'SupervisedTargets': lambda: (SupervisedTargets('linear'), *window_targets()),
-    'Returns': lambda: (Returns(min_episodes=2), agent(), played()),
-    'ObservabilityGap': lambda: (ObservabilityGap(-0.5, 0.5, 'final_return'), agent(), played()),
-    'Contamination': lambda: (Contamination(k=3), agent(), played()),
-    'CreditShare': lambda: (CreditShare(by='gradient'), agent(), played()[:1]),
+    'Returns': lambda: (Returns(min_episodes=2), agent(), played_recording()),
+    'ObservabilityGap': lambda: (ObservabilityGap(-0.5, 0.5, 'final_return'), agent(), played_recording()),
+    'Contamination': lambda: (Contamination(k=3), agent(), played_recording()),
+    'CreditShare': lambda: (CreditShare(by='gradient'), agent(), played_recording()[:1]),
     'Recall': lambda: (Recall(steps=4, delays=(1, 2), test=32), GRU(8, 16), None),
     'FrozenReturn': lambda: (FrozenReturn(budget=2048, runs=2), np.asarray, None),
     'Cost': lambda: (Cost(batch=2, length=16, runs=2), GRU(8, 16), None),
@@ -84,48 +84,45 @@ SUBJECTS = {
 
 
 @pytest.mark.parametrize('name', CODES)
-def test_a_question_to_codes_keeps_the_rules(name):
+def test_questions_about_codes_keep_the_rules(name):
     check_question(CODES[name])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize('question', WAYS, ids=repr)
-def test_a_slow_question_to_codes_keeps_the_rules(question):
+@pytest.mark.parametrize('question', SLOW_QUESTIONS, ids=repr)
+def test_slow_questions_about_codes_keep_the_rules(question):
     check_question(question)
 
 
 @pytest.mark.parametrize('name', SUBJECTS)
-def test_a_question_to_an_encoder_an_agent_or_a_memory_keeps_the_rules(name):
+def test_questions_about_targets_agents_or_memories_keep_the_rules(name):
     check_question(*SUBJECTS[name]())
 
 
 def test_every_other_question_keeps_the_rules():
-    "Those that are not above, with their own defaults: a new page needs no line here"
-    known = {*CODES, *SUBJECTS, *(type(q).__name__ for q in WAYS)}
+    "Questions that are not listed above, with their defaults: a new one needs no line here"
+    known = {*CODES, *SUBJECTS, *(type(q).__name__ for q in SLOW_QUESTIONS)}
     assert known <= {*catalog('questions')}
     for name, question in catalog('questions').items():
         if name not in known and question.needs == 'codes':
             check_question(question())
 
 
-def test_a_metric_has_one_range_wherever_it_stands():
-    "The papers' tables lie within the ranges that the questions say"
+def test_a_metric_has_the_same_range_in_every_question():
+    "The papers' tables lie within these ranges; values outside are refused"
     ranges = {}
     for question in questions().values():
         for name, metric in question.metrics.items():
-            assert ranges.setdefault(name, (metric.low, metric.high, metric.better)) == (
-                metric.low,
-                metric.high,
-                metric.better,
-            )
+            limits = (metric.low, metric.high, metric.better)
+            assert ranges.setdefault(name, limits) == limits
     paper = paper_scores('atari')
     with pytest.raises(ValueError, match='f1'):
         check_scores(paper.assign(value=1.5)[paper['metric'] == 'f1'])
     assert find_metric('f1').chance == 'permuted'
 
 
-def test_an_agent_is_not_its_codes():
-    recording = played()
+def test_an_invalid_subject_of_a_question_is_refused():
+    recording = played_recording()
     codes = agent().encode(recording)
     for question in (Contamination(), CreditShare()):
         with pytest.raises(ValueError, match=question.name):
@@ -142,7 +139,7 @@ def _spread(answer, draws):
 
 @dataclass(frozen=True)
 class Directions(Question):
-    "A stranger's question: how many directions do the codes use?"
+    "A third-party question: how many directions do the codes use?"
 
     name = 'directions'
     cannot_tell = 'what the directions represent'
@@ -152,11 +149,11 @@ class Directions(Question):
         x = codes['test'] - codes['test'].mean(0)
         p = np.linalg.svd(x, compute_uv=False)
         p = p / p.sum() + 1e-12
-        none = factors['test'].iloc[:, :0]
-        return Answer(self, none, none, about=dict(rank=float(np.exp(-(p * np.log(p)).sum()))))
+        no_factors = factors['test'].iloc[:, :0]
+        return Answer(self, no_factors, no_factors, about=dict(rank=float(np.exp(-(p * np.log(p)).sum()))))
 
 
-def test_a_question_of_a_stranger(tmp_path):
+def test_a_third_party_question_keeps_the_rules_and_its_answer_is_saved(tmp_path):
     check_question(Directions())
     from srlviz.core.checks.question import toy_recording
 
@@ -165,17 +162,17 @@ def test_a_question_of_a_stranger(tmp_path):
     assert 2.5 < answer.value('directions') <= 3
     path = answer.save(tmp_path / 'rank.npz')
     assert Answer.load(path, Directions()).value('directions') == answer.value('directions')
-    with pytest.raises(ValueError, match='directions'):  # nobody imports a stranger's class for a file
+    with pytest.raises(ValueError, match='directions'):  # a file never imports a third-party class
         Answer.load(path)
     rows = answer.scores(study='mine', task='switches', method='raw')
     assert rows['metric'].tolist() == ['directions']
 
 
-def test_answers_about_two_recordings_are_not_compared():
+def test_answers_about_two_recordings_cannot_be_compared():
     from srlviz.core.checks.question import toy_recording
 
-    one, other = toy_recording(), toy_recording(seed=1)
-    answers = [FactorRegression().ask([e.obs['vector'] for e in r], r) for r in (one, other)]
+    recordings = toy_recording(), toy_recording(seed=1)
+    answers = [FactorRegression().ask([e.obs['vector'] for e in r], r) for r in recordings]
     with pytest.raises(ValueError, match='recordings'):
         answers[0].compare(answers[1], 'informativeness')
     with pytest.raises(ValueError, match='completeness'):
@@ -183,8 +180,8 @@ def test_answers_about_two_recordings_are_not_compared():
     assert answers[0].is_uninformative is False
 
 
-def test_random_codes_are_called_uninformative():
-    "64 random codes: disentanglement and completeness are far from 0, and so are those of permuted episodes"
+def test_random_codes_are_marked_uninformative():
+    "The disentanglement of 64 random codes is far from 0, and so is that of permuted episodes"
     from srlviz.core.checks.question import toy_recording
 
     toy = toy_recording(40)
@@ -194,7 +191,7 @@ def test_random_codes_are_called_uninformative():
     assert abs(answer.value('disentanglement') - answer.chance('disentanglement')['mean']) < 0.15
 
 
-def test_a_bootstrap_of_weights_is_one_of_rows():
+def test_a_weighted_bootstrap_equals_one_of_repeated_rows():
     rng = np.random.default_rng(0)
     unit, values = np.repeat(np.arange(7), 5), rng.normal(size=(35, 2))
     draws = Draws.of(unit, 4, seed=3)

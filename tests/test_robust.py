@@ -1,5 +1,4 @@
-"""What a widget does when its cell is run again, its kernel is restarted, it is shown twice or reopened, or a function
-fails."""
+"""Widgets when a cell is rerun, a kernel restarts, a widget is shown twice or reopened, or an observer fails."""
 
 import pytest
 from support.lab import wait_idle, assert_no_errors, notebook_of, open_page, wait_for
@@ -33,12 +32,12 @@ def page(browser, lab):
 
 
 def cell(page, k):
-    "A cell of `CELLS`"
+    "Return cell k of `CELLS`."
     return page.locator('.jp-CodeCell').nth(k + 1)
 
 
-def run_again(page, k):
-    "Run a cell of `CELLS` again, and wait until it has run and the kernel is in step"
+def rerun(page, k):
+    "Rerun cell k of `CELLS`, and wait until it has run and the kernel is in step."
     prompt = cell(page, k).locator('.jp-InputPrompt')
     before = prompt.inner_text()
     page.evaluate(
@@ -46,21 +45,21 @@ def run_again(page, k):
             window.jupyterapp.commands.execute('notebook:run-cell'); return null }""",
         k + 1,
     )
-    wait_for(lambda: prompt.inner_text() not in (before, '[*]:'), message=f'cell {k} has run again')
+    wait_for(lambda: prompt.inner_text() not in (before, '[*]:'), message=f'cell {k} has been rerun')
     wait_idle(page)
 
 
 def frames(page, k):
-    "The number of the frame that each player of a cell shows"
+    "Return the number of the frame that each player of a cell shows."
     return [p.get_attribute('data-frame') for p in cell(page, k).locator('.srlviz-player').all()]
 
 
-def test_a_cell_that_is_run_again_leaves_nothing_behind(page, lab):
+def test_rerunning_a_cell_frees_its_old_widgets(page, lab):
     before = lab.evaluate('numbers()')
     for _ in range(2):
-        run_again(page, 1)
+        rerun(page, 1)
     assert lab.evaluate('numbers()')[0] == before[0]
-    lab.execute('film.t = 7')  # closed widgets leave the selection when it changes
+    lab.execute('film.t = 7')  # closed widgets leave the shared selection when it changes
     wait_for(lambda: frames(page, 1) == ['7'], message='the new widget is linked')
     assert lab.evaluate('numbers()')[1] == 2
     assert_no_errors(page)
@@ -77,8 +76,8 @@ def test_two_copies_follow_each_other(page, lab):
     assert_no_errors(page)
 
 
-def test_an_error_in_a_function_stands_in_the_widget(page, lab):
-    "And what comes later is not lost: neither in this change nor in the next"
+def test_an_error_of_an_observer_is_shown_in_the_widget(page, lab):
+    "Other observers get this change and the next one."
     lab.execute('def halve(change): 1 / (change["new"] - 20)\nfilm.observe(halve, "t")')
     alert = cell(page, 2).locator('.srlviz-status [role=alert]').first
     lab.execute('film.t = 20')
@@ -91,20 +90,20 @@ def test_an_error_in_a_function_stands_in_the_widget(page, lab):
     assert_no_errors(page)
 
 
-def test_cells_of_a_heat_map_by_keyboard(page, lab):
-    "Arrows go to a cell and say what it is; Enter presses it"
+def test_keys_select_cells_of_a_heat_map(page, lab):
+    "Arrows move to a cell and announce it; Enter selects it."
     heat = cell(page, 3).locator('.srlviz-plot[role=application]').first
     heat.scroll_into_view_if_needed()
     heat.focus()
-    said = ['']
+    announced = ['']
     for key in ('ArrowDown', 'ArrowDown', 'ArrowRight'):
         page.keyboard.press(key)
-        words = heat.locator('.srlviz-said')
-        wait_for(lambda: words.inner_text() not in said, message='the cell is announced')
-        said.append(words.inner_text())
+        status = heat.locator('.srlviz-said')
+        wait_for(lambda: status.inner_text() not in announced, message='the cell is announced')
+        announced.append(status.inner_text())
     page.keyboard.press('Enter')
-    row, column = wait_for(lambda: lab.evaluate('list(board.cell)'), message='Enter presses the cell')
-    assert row in said[-1] and column.lower() in said[-1].lower(), (said, row, column)
+    row, column = wait_for(lambda: lab.evaluate('list(board.cell)'), message='Enter selects the cell')
+    assert row in announced[-1] and column.lower() in announced[-1].lower(), (announced, row, column)
     page.keyboard.press('Escape')
     assert not heat.locator('.srlviz-here').is_visible()
     page.keyboard.press('?')
@@ -114,40 +113,40 @@ def test_cells_of_a_heat_map_by_keyboard(page, lab):
     assert_no_errors(page)
 
 
-def test_menus_by_keyboard(page, lab):
-    "JupyterLab leaves the arrows to a menu that has the focus"
+def test_keys_change_a_menu(page, lab):
+    "JupyterLab passes arrow keys to a menu that has the focus."
     before = lab.evaluate('board.metric')
     menu = cell(page, 3).get_by_label('Metric').first
     menu.focus()
     page.keyboard.press('ArrowDown')
-    wait_for(lambda: lab.evaluate('board.metric') != before, message='the menu chooses the next metric')
+    wait_for(lambda: lab.evaluate('board.metric') != before, message='the menu selects the next metric')
     assert_no_errors(page)
 
 
-def test_a_reopened_notebook_with_its_kernel_is_alive(page, lab):
+def test_widgets_of_a_reopened_notebook_stay_live(page, lab):
     lab.execute('film.t = 30')
     save = "() => { window.jupyterapp.commands.execute('docmanager:save'); return null }"
 
-    def is_saved():  # a picture that is kept meanwhile changes the notebook again
+    def is_saved():  # a picture that is stored meanwhile changes the notebook again
         page.evaluate(save)
         return page.locator('.jp-mod-current.jp-mod-dirty').count() == 0
 
     wait_for(is_saved, every=1, message='the notebook is saved')
     page.reload()
     page.wait_for_function("window.jupyterapp?.commands.hasCommand('notebook:run-all-cells')", timeout=120_000)
-    wait_for(lambda: frames(page, 2) == ['30', '30'], message='the widgets are back')
+    wait_for(lambda: frames(page, 2) == ['30', '30'], message='the widgets are restored')
     lab.execute('film.t = 31')
-    wait_for(lambda: frames(page, 2) == ['31', '31'], message='and alive')
+    wait_for(lambda: frames(page, 2) == ['31', '31'], message='the widgets follow the kernel')
     assert_no_errors(page)
 
 
-def test_a_restarted_kernel_is_told(page, lab):
-    "The page says so, and does not fail at every gesture"
-    said = "() => getComputedStyle(document.querySelector('.srlviz-explorer'), '::before').content"
-    assert 'kernel' not in page.evaluate(said)
+def test_a_restarted_kernel_is_reported(page, lab):
+    "The page reports the restart, and keys and clicks cause no errors."
+    banner = "() => getComputedStyle(document.querySelector('.srlviz-explorer'), '::before').content"
+    assert 'kernel' not in page.evaluate(banner)
     restart = 'window.jupyterapp.shell.currentWidget.sessionContext.session.kernel.restart()'
     page.evaluate(f'() => {{ {restart}.then(() => {{ window.restarted = true }}); return null }}')
-    wait_for(lambda: 'Run its cell again' in page.evaluate(said), message='the widget says that its kernel is gone')
+    wait_for(lambda: 'Run its cell again' in page.evaluate(banner), message='the widget reports the lost kernel')
     player = cell(page, 2).locator('.srlviz-player').first
     player.focus()
     for _ in range(3):
@@ -155,4 +154,4 @@ def test_a_restarted_kernel_is_told(page, lab):
     page.mouse.move(300, 300)
     page.mouse.click(300, 300)
     assert_no_errors(page)
-    page.wait_for_function('window.restarted')  # or the server cannot end it
+    page.wait_for_function('window.restarted')  # otherwise the server cannot shut the kernel down

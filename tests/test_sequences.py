@@ -1,4 +1,4 @@
-"""Whatever encoder reads stretches: padding never shows, each part of its loss is felt, and it learns eight flights."""
+"""Sequence encoders: padding has no effect, each part of the loss trains the network, and eight flights are learned."""
 
 import pytest, torch
 
@@ -15,7 +15,7 @@ METHODS = sorted(m for m, (cls, _) in methods().items() if issubclass(cls, Seque
 FEW = dict(epochs=1, n_codes=8, batch_size=2, windows=1, device='cpu', progress=False)
 LONG = dict(epochs=600, n_codes=32, batch_size=8, windows=4, lr=2e-3, progress=False)  # up to eight CPU minutes
 FILM = dict(windows=1, shortest=35, longest=40)  # a window of film costs fifty times one of sensors
-UNLIKE_LONG = {  # method -> its arguments, and the share of the untrained loss below which it must come
+UNLIKE_LONG = {  # method -> its arguments, and the share of the untrained loss that it must fall below
     'context_conv1d': (dict(epochs=1000), 0.2),
     'dynamics': (dict(epochs=500, dropout=0), 0.2),
     'conv1d_ae': (dict(epochs=150), 0.75),  # the paper's twelve plain layers stop at .6
@@ -28,7 +28,7 @@ TINY = tiny_recording(lengths=(60, 55, 52, 58), size=SMALL)
 
 
 def padded(batch, more: int):
-    "The same windows, `more` rows of padding behind them"
+    "The same windows with `more` rows of padding after them"
     return batch.map(lambda x: torch.cat([x, x.new_zeros(len(x), more, *x.shape[2:])], 1))
 
 
@@ -44,36 +44,39 @@ def terms(model, batch):
         return model.terms(batch)
 
 
-def test_each_part_of_the_loss_is_felt_by_the_network(fitted):
+def test_each_part_of_the_loss_has_a_gradient(fitted):
     encoder, model, rows = fitted
     model.train()
-    batch, weights = rows.read([0, 1, 2], [3, 0, 5], [48, 45, 50]), [*model.net.parameters()]
+    batch = rows.read([0, 1, 2], [3, 0, 5], [48, 45, 50])
+    weights = [*model.net.parameters()]
     parts = terms(model, batch)
     assert parts
     for name, loss in parts.items():
-        found = torch.autograd.grad(loss, weights, retain_graph=True, allow_unused=True)
-        assert any(g is not None and bool(g.abs().max() > 0) for g in found), name
-        assert all(g is None or bool(g.isfinite().all()) for g in found), name
+        gradients = torch.autograd.grad(loss, weights, retain_graph=True, allow_unused=True)
+        assert any(g is not None and bool(g.abs().max() > 0) for g in gradients), name
+        assert all(g is None or bool(g.isfinite().all()) for g in gradients), name
 
 
-def test_each_weight_is_learned(fitted):
+def test_each_weight_has_a_gradient(fitted):
     encoder, model, rows = fitted
     model.train()
     with seeded(0):
-        model.zero_grad(), model(rows.read([0, 1, 2], [3, 0, 5], [48, 45, 50])).backward()
-    still = [name for name, w in model.named_parameters() if w.grad is None or not w.grad.abs().max() > 0]
-    still = [name for name in still if not ('.scores.' in name and name.endswith('.bias'))]  # softmax: no effect
+        model.zero_grad()
+        model(rows.read([0, 1, 2], [3, 0, 5], [48, 45, 50])).backward()
+    unused = [name for name, w in model.named_parameters() if w.grad is None or not w.grad.abs().max() > 0]
+    unused = [name for name in unused if not ('.scores.' in name and name.endswith('.bias'))]  # softmax: no effect
     model.zero_grad()
-    assert not still, still
+    assert not unused, unused
 
 
 def test_padding_changes_no_code(fitted):
     encoder, model, rows = fitted
     model.eval()
-    alone, both = rows.read([0], [4], [37]), rows.read([0, 1, 2], [4, 0, 1], [37, 52, 40])
+    single = rows.read([0], [4], [37])
+    several = rows.read([0, 1, 2], [4, 0, 1], [37, 52, 40])
     for pool in ('mean', 'max', 'std') if encoder.pool != 'final' else ('final',):
         with torch.no_grad():
-            a, b = (model.net.codes(batch, pool)[0] for batch in (alone, both))
+            a, b = (model.net.codes(batch, pool)[0] for batch in (single, several))
         assert (a - b).abs().max() <= 1e-4 * a.abs().max().clamp(min=1e-3), pool
 
 
@@ -94,11 +97,12 @@ def test_eight_flights_can_be_learned(method):
     flights = flights.replace(split=[''] * 8)
     arguments, share = UNLIKE_LONG.get(method, ({}, 0.2))
     encoder = make_encoder(method, **LONG | arguments).fit(flights)
-    validate, model = encoder.held_out_loss(flights), encoder.model_.eval()
+    validate = encoder.held_out_loss(flights)
+    model = encoder.model_.eval()
     with torch.no_grad():
         after = validate(model)
         with seeded(encoder.seed):
             encoder.rebuild()
         before = validate(encoder.model_.to(next(model.parameters()).device).eval())
-    print(f'{method}: {before:.3f} -> {after:.3f}, {after / before:.3f} of it')
+    print(f'{method}: {before:.3f} -> {after:.3f}, a share of {after / before:.3f}')
     assert after < share * before

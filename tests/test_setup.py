@@ -1,4 +1,4 @@
-"""What `make setup` says when pip fails: a sentence, and what to do."""
+"""Messages of `make setup` when pip fails: a sentence, and what to do."""
 
 import importlib.util
 from pathlib import Path
@@ -55,18 +55,19 @@ def setup():
         ("OSError: [Errno 28] No space left on device", 'The disk is full'),
     ],
 )
-def test_what_failed_is_said_in_a_sentence(setup, log, sentence):
-    said = setup.why(log, '3.11.2')
-    assert said[0].startswith(sentence)
-    assert 'PYTHON=' in ' '.join(said) or 'PIP_ARGS=' in ' '.join(said) or 'disk' in said[0]
+def test_known_failures_are_explained_in_a_sentence(setup, log, sentence):
+    message = setup.why(log, '3.11.2')
+    assert message[0].startswith(sentence)
+    assert 'PYTHON=' in ' '.join(message) or 'PIP_ARGS=' in ' '.join(message) or 'disk' in message[0]
 
 
-def test_what_is_not_understood_is_shown_as_it_is(setup):
+def test_unknown_failures_have_no_explanation(setup):
+    "`make setup` then shows the end of pip's output"
     assert setup.why('Segmentation fault', '3.11.2') == []
 
 
-def test_it_starts_on_an_old_python():
-    "What says that a Python is too old must run there: no syntax that came after Python 3.6."
+def test_setup_parses_on_an_old_python():
+    "The script that reports a Python as too old must run there: no syntax newer than Python 3.6."
     import ast
 
     ast.parse(SETUP.read_text(encoding='utf-8'), feature_version=(3, 6))

@@ -1,4 +1,4 @@
-"""The documentation site: every page is listed, links between files resolve, and what the build refuses.
+"""The documentation site: every page is listed, links between files resolve, and the build refuses broken pages.
 
 The build itself is `make docs`, which ends with the test marked site.
 """
@@ -17,7 +17,7 @@ HTML = ROOT / 'docs/_build/html'
 
 @pytest.fixture(scope='module')
 def ci():
-    "The scripts of .ci: pages, api and docs"
+    "Scripts of .ci as modules: pages, api and docs"
     sys.path.insert(0, str(ROOT / '.ci'))
     try:
         import api, docs, pages
@@ -33,10 +33,10 @@ def pages(ci):
 
 
 @pytest.fixture
-def small(tmp_path):
-    "A repository with a start page, a lesson, a guide, a module and its notebook"
-    notebook(tmp_path / 'nbs/course/01_truth.ipynb', '# 1. Truth?\n\nWhat is true? More.\n\n## The map', 'x = 1')
-    notebook(
+def repository(tmp_path):
+    "Small repository with a start page, a lesson, a guide, a module and its notebook"
+    write_notebook(tmp_path / 'nbs/course/01_truth.ipynb', '# 1. Truth?\n\nWhat is true? More.\n\n## The map', 'x = 1')
+    write_notebook(
         tmp_path / 'nbs/00_core/00_files.ipynb', '# files\n\n> Files.', '#| export\n#| hide\nx = 1', '#| export\ny = 2'
     )
     for name, text in {
@@ -56,37 +56,38 @@ def small(tmp_path):
     return tmp_path
 
 
-def notebook(path, markdown, *code):
-    made = [dict(cell_type='markdown', id='a', metadata={}, source=markdown)]
-    made += [
+def write_notebook(path, markdown, *code):
+    cells = [dict(cell_type='markdown', id='a', metadata={}, source=markdown)]
+    cells += [
         dict(cell_type='code', id=f'c{i}', metadata={}, source=text, outputs=[], execution_count=None)
         for i, text in enumerate(code)
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(dict(cells=made, metadata={}, nbformat=4, nbformat_minor=5)))
+    path.write_text(json.dumps(dict(cells=cells, metadata={}, nbformat=4, nbformat_minor=5)))
 
 
-def assembled(ci, root, out, monkeypatch):
-    "Names of pages -> sources; docstrings are left out, because they need numpydoc"
+def assemble_site(ci, root, out, monkeypatch):
+    "Write the sources of the site, without docstrings, which need numpydoc; return name of a page -> source file"
     monkeypatch.setattr(ci['api'], '_docstring', lambda *_: '')
     api = ci['api'].api_pages(root, ci['pages'].site_pages(root))
-    made = ci['pages'].assemble(root, out, GLOSSARY, api)
-    files = {name: [out / f'{name}{suffix}' for suffix in ('.md', '.ipynb')] for name in made}
-    return {name: next(p for p in both if p.is_file()) for name, both in files.items()}
+    names = ci['pages'].assemble(root, out, GLOSSARY, api)
+    candidates = {name: [out / f'{name}{suffix}' for suffix in ('.md', '.ipynb')] for name in names}
+    return {name: next(p for p in paths if p.is_file()) for name, paths in candidates.items()}
 
 
-def listed(pages, files):
-    "The pages that are reached from the start page by toctrees"
-    found, todo = set(), ['index']
+def listed_pages(pages, files):
+    "Return the pages that toctrees reach from the start page"
+    listed = set()
+    todo = ['index']
     while todo:
         name = todo.pop()
-        found.add(name)
+        listed.add(name)
         folder = name.rpartition('/')[0]
         text = files[name].read_text(encoding='utf-8') if files[name].suffix == '.md' else ''
         for entry in pages.toctree_entries(text):
             entry = entry.partition('<')[2].rstrip('>') or entry
             todo.append(entry[1:] if entry.startswith('/') else f'{folder}/{entry}'.lstrip('/'))
-    return found
+    return listed
 
 
 def test_links_between_files_resolve(pages):
@@ -94,8 +95,8 @@ def test_links_between_files_resolve(pages):
 
 
 def test_every_page_is_listed(ci, pages, tmp_path, monkeypatch):
-    files = assembled(ci, ROOT, tmp_path, monkeypatch)
-    assert listed(pages, files) == set(files)
+    files = assemble_site(ci, ROOT, tmp_path, monkeypatch)
+    assert listed_pages(pages, files) == set(files)
     notebooks = {p.relative_to(ROOT / 'nbs').with_suffix('').as_posix() for p in (ROOT / 'nbs').glob('[a-z]*/*.ipynb')}
     assert notebooks and notebooks <= set(files)  # lessons, tutorials, studies
     assert {f'api/{name}' for name in pages.modules(ROOT)} <= set(files)
@@ -108,8 +109,8 @@ def test_glossary_page_has_every_word(pages):
     assert all(word in lines and f'  {meaning}' in lines for word, meaning in GLOSSARY.items())
 
 
-def test_links_lead_to_pages(ci, small, tmp_path, monkeypatch):
-    files = assembled(ci, small, tmp_path / 'out', monkeypatch)
+def test_links_to_files_become_links_to_pages(ci, repository, tmp_path, monkeypatch):
+    files = assemble_site(ci, repository, tmp_path / 'out', monkeypatch)
     home = files['index'].read_text()
     assert '[lesson](course/01_truth.ipynb#the-map)' in home and 'law (`LICENSE`)' in home
     assert '![two](images/two.png)' in home and (tmp_path / 'out/images/two.png').read_text() == 'png'
@@ -119,37 +120,37 @@ def test_links_lead_to_pages(ci, small, tmp_path, monkeypatch):
     assert '[1. Truth?](01_truth.ipynb) | What is true? |' in files['course/index'].read_text()
     assert '{py:function} f(x: int=2) -> int' in files['api/srlviz.core.files'].read_text()
     assert '`srlviz.f <srlviz.core.files.f>`' in files['api/index'].read_text()
-    shown = json.loads(files['notebooks/00_core/00_files'].read_text())['cells']
-    assert [c['source'] for c in shown[1:]] == ['y = 2'] and '{py:mod}`srlviz.core.files`' in shown[0]['source']
+    cells = json.loads(files['notebooks/00_core/00_files'].read_text())['cells']
+    assert [c['source'] for c in cells[1:]] == ['y = 2'] and '{py:mod}`srlviz.core.files`' in cells[0]['source']
 
 
 @pytest.mark.parametrize('link', ['nbs/course/02_gone.ipynb', 'nbs/course/01_truth.ipynb#a-gap', '../outside.md'])
-def test_broken_link_is_named(ci, pages, small, tmp_path, monkeypatch, link):
-    (small / 'README.md').write_text(f'# srlviz\n\n[link]({link}), [code](https://example.org), `[no](link.md)`\n')
-    (bad,) = pages.broken_links(small)
-    assert bad.startswith('README.md') and link in bad
+def test_broken_links_are_named(ci, pages, repository, tmp_path, monkeypatch, link):
+    (repository / 'README.md').write_text(f'# srlviz\n\n[link]({link}), [code](https://example.org), `[no](link.md)`\n')
+    (problem,) = pages.broken_links(repository)
+    assert problem.startswith('README.md') and link in problem
     with pytest.raises(pages.BrokenLink, match='README.md'):
-        assembled(ci, small, tmp_path / 'out', monkeypatch)
+        assemble_site(ci, repository, tmp_path / 'out', monkeypatch)
 
 
 def test_solutions_are_folded(pages):
     source = 'def f(x):\n    ### BEGIN SOLUTION\n    return 2\n    ### END SOLUTION'
     cell = dict(cell_type='code', id='a', metadata={}, source=source, outputs=[], execution_count=None)
-    made = pages.site_notebook(dict(cells=[cell], metadata={}), str)
-    task, solution = made['cells']
+    notebook = pages.site_notebook(dict(cells=[cell], metadata={}), str)
+    task, solution = notebook['cells']
     assert task['source'] == 'def f(x):\n    ...  # your code'
     assert solution['source'].strip() == 'return 2' and 'hide-input' in solution['metadata']['tags']
 
 
-def test_the_site_and_the_course_leave_out_the_same(pages):
-    found = 0
+def test_the_site_and_the_course_remove_the_same_solutions(pages):
+    n_solutions = 0
     for path in [*(ROOT / 'nbs/course').glob('*.ipynb'), *(ROOT / 'nbs/tutorials').glob('*.ipynb')]:
         for cell in pages.cells(path):
             text = pages.text_of(cell)
             if cell['cell_type'] == 'code':
                 assert pages.without_solutions(text) == without_solutions(text), path.name
-                found += text != without_solutions(text)
-    assert found > 27
+                n_solutions += text != without_solutions(text)
+    assert n_solutions > 27
     for text in (
         'x = 1\n### begin solution\nx = 2\n### end solution\n',
         'if x:\n  ### BEGIN SOLUTION \n  y\n  ### END SOLUTION',
@@ -157,21 +158,21 @@ def test_the_site_and_the_course_leave_out_the_same(pages):
         assert pages.without_solutions(text) == without_solutions(text) != text
 
 
-def test_what_is_loaded_from_elsewhere_is_named(ci, tmp_path):
+def test_broken_links_and_external_resources_of_built_pages_are_reported(ci, tmp_path):
     (tmp_path / 'good.html').write_text('<h1 id="top">x</h1><a href="https://example.org">out</a><img src="data:x">')
     (tmp_path / 'bad.html').write_text(
         '<script src="https://cdn.example.org/x.js"></script><a href="good.html#down">a</a><a href="gone.html">b</a>'
         '<a href="good.html#top">fine</a>'
     )
     (tmp_path / 'bad.css').write_text('@font-face { src: url("//fonts.example.org/a.woff") } a { src: url(a.png) }')
-    found = ci['docs'].problems(tmp_path)
-    assert len(found) == 4
+    problems = ci['docs'].problems(tmp_path)
+    assert len(problems) == 4
     for part in ('cdn.example.org', 'good.html#down', 'gone.html', 'fonts.example.org'):
-        assert any(part in problem for problem in found)
+        assert any(part in problem for problem in problems)
 
 
 @pytest.mark.site
-def test_search_finds_words_and_no_request_leaves(browser):
+def test_search_finds_words_and_pages_load_nothing_external(browser):
     if not (HTML / 'index.html').is_file():
         pytest.skip('the site is not built: make docs')
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(HTML))
@@ -180,8 +181,8 @@ def test_search_finds_words_and_no_request_leaves(browser):
     threading.Thread(target=server.serve_forever, daemon=True).start()
     home = f'http://127.0.0.1:{server.server_port}/'
     page = browser.new_page(viewport=dict(width=1400, height=900))
-    away = []
-    page.on('request', lambda r: None if r.url.startswith((home, 'data:')) else away.append(r.url))
+    external_requests = []
+    page.on('request', lambda r: None if r.url.startswith((home, 'data:')) else external_requests.append(r.url))
     try:
         for name in ('index', 'tutorials/01_quickstart', 'studies/atari_conditioning', 'api/srlviz.evaluate.qedr'):
             page.goto(f'{home}{name}.html')
@@ -192,7 +193,7 @@ def test_search_finds_words_and_no_request_leaves(browser):
         page.locator('#search-results a[href*="srlviz.evaluate.questions.selectivity"]').first.wait_for()
         page.goto(f'{home}notebooks/06_evaluate/disentanglement/00_entropy.html')
         assert page.locator('math mfrac').count() and not page.locator('text=\\\\frac').count()
-        assert away == []
+        assert external_requests == []
     finally:
         page.close()
         server.shutdown()

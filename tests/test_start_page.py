@@ -1,4 +1,4 @@
-"""The start page in JupyterLab: each entry has a card that is filled and visible, and opens in a widget."""
+"""The start page in JupyterLab: each entry has a visible card with content, and opens in a widget."""
 
 import os
 
@@ -48,29 +48,29 @@ def choose(page, tab, name):
 
 
 def open_entry(page, tab, name):
-    "Press Open, and count what is visible in the widget that opens"
+    "Click Open, and count the visible parts of the widget that opens."
     choose(page, tab, name)
     page.get_by_role('button', name=f'Open {name}', exact=True).click()
     return page.wait_for_function(OPENED, timeout=300_000).json_value()
 
 
-def press_through(page, tab):
-    "Choose each entry of a tab by keyboard, as listed, and return what its card shows: name -> counts"
+def card_contents(page, tab):
+    "Select each entry of a tab by keyboard, in order, and return the counts of what its card shows by name."
     page.get_by_role('button', name=tab.capitalize(), exact=True).click()
     page.wait_for_function(f"document.querySelector('.srlviz-rows').dataset.shown == {len(entries(tab))}")
     page.locator('.srlviz-start .srlviz-rows-body').focus()
-    shown = {}
+    contents = {}
     for name, _ in entries(tab):
         page.keyboard.press('ArrowDown')
         page.keyboard.press('Enter')
         page.wait_for_function(READY, arg=name, timeout=120_000)
-        shown[name] = page.evaluate(CARD)
-    return shown
+        contents[name] = page.evaluate(CARD)
+    return contents
 
 
 @pytest.mark.parametrize('tab', TABS)
-def test_each_card_is_filled_and_nothing_of_it_is_cut(start, tab):
-    for name, card in press_through(start, tab).items():
+def test_each_card_has_content_and_is_not_cut_off(start, tab):
+    for name, card in card_contents(start, tab).items():
         assert card['sections'] >= 2 and not card['alerts'] and not card['cut'], (name, card)
         assert card['rows'] or name in ('majority', 'mean_baseline', 'clock', 'window_clock'), (name, card)
         assert card['facts'], (name, card)
@@ -89,8 +89,8 @@ FIRST = [
 ]
 
 
-def _others():
-    "Some games, a task of each environment, every encoder, memory and question"
+def other_entries():
+    "Return some games, a task of each environment, and every encoder, memory and question outside FIRST."
     tasks = {name.rpartition('-')[0]: name for name, kind in entries('worlds') if kind == 'task'}
     names = [('worlds', name) for name in ('breakout', 'mspacman', 'venture', *tasks.values())]
     names += [(tab, name) for tab in TABS[1:] for name, _ in entries(tab)]
@@ -99,21 +99,21 @@ def _others():
 
 @pytest.mark.parametrize('tab, name', FIRST)
 def test_an_entry_of_each_kind_opens(start, tab, name):
-    seen = open_entry(start, tab, name)
-    assert 'alert' not in seen, seen
+    contents = open_entry(start, tab, name)
+    assert 'alert' not in contents, contents
     labs.assert_no_errors(start)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif('SRLVIZ_SLOW' not in os.environ, reason='takes minutes: make slow')
-@pytest.mark.parametrize('tab, name', _others())
+@pytest.mark.parametrize('tab, name', other_entries())
 def test_every_other_entry_opens(start, tab, name):
-    seen = open_entry(start, tab, name)
-    assert 'alert' not in seen, seen
+    contents = open_entry(start, tab, name)
+    assert 'alert' not in contents, contents
     labs.assert_no_errors(start)
 
 
-def test_an_error_stands_in_the_page(start):
+def test_an_error_is_shown_on_the_page(start):
     choose(start, 'questions', 'cost')
     start.lab.execute('page.explore = lambda name: 1 / 0')
     start.get_by_role('button', name='Open cost', exact=True).click()

@@ -1,4 +1,4 @@
-"""The studies, through the command line: real games, small budgets, killed on the way."""
+"""Studies run from the command line and by papermill: resumed runs, refused parameters, scores of small budgets."""
 
 import os, re, subprocess, sys, time
 from pathlib import Path
@@ -16,44 +16,43 @@ DISPLAYED = 'display_data', 'execute_result'
 
 
 def command(out, study='atari_probe', **parameters):
-    return [str(Path(sys.executable).with_name('srlviz')), 'run', study, '--out', str(out)] + [
-        w for k, v in parameters.items() for w in ('-p', k, str(v))
-    ]
+    options = [word for k, v in parameters.items() for word in ('-p', k, str(v))]
+    return [str(Path(sys.executable).with_name('srlviz')), 'run', study, '--out', str(out), *options]
 
 
-ALONE = dict(OMP_NUM_THREADS='1', CHROMIUM='/bin/false')  # figures as PNG are looked at elsewhere
+ENV = dict(OMP_NUM_THREADS='1', CHROMIUM='/bin/false')  # figures as PNG are tested elsewhere
 
 
 def execute(out, study, cwd=None, **parameters):
-    words = command(out, study, **parameters)
-    return subprocess.run(words, capture_output=True, text=True, env=os.environ | ALONE, cwd=cwd)
+    args = command(out, study, **parameters)
+    return subprocess.run(args, capture_output=True, text=True, env=os.environ | ENV, cwd=cwd)
 
 
 def histories(folder):
-    "What each checkpoint below a folder has learned, epoch by epoch"
-    whole = [p for p in sorted(folder.rglob('*.pt')) if not p.name.startswith('.')]  # of the others one is written
-    loaded = [torch.load(p, weights_only=True) for p in whole]
-    return [at['state']['history'] for at in loaded if at.get('state', {}).get('history')]
+    "The history of training, by epoch, of each checkpoint below a folder"
+    paths = [p for p in sorted(folder.rglob('*.pt')) if not p.name.startswith('.')]  # hidden ones are being written
+    checkpoints = [torch.load(p, weights_only=True) for p in paths]
+    return [c['state']['history'] for c in checkpoints if c.get('state', {}).get('history')]
 
 
 def kill(process):
-    "SIGKILL to a process and all that it started"
-    for one in [*process.children(recursive=True), process]:
-        one.kill()
+    "Send SIGKILL to a process and all its children"
+    for p in [*process.children(recursive=True), process]:
+        p.kill()
     process.wait()
 
 
-def test_a_killed_study_goes_on(papermill, tmp_path):
-    """SIGKILL to all its processes while ST-DIM learns.
+def test_a_killed_study_is_resumed(papermill, tmp_path):
+    """SIGKILL to all processes of a study while ST-DIM learns.
 
-    The second run goes on behind the epochs that were learned, and ends with the scores that papermill's own command
-    comes to without an end in between; it leaves notebook, page and table.
+    The second run resumes after the epochs that were learned, and ends with the scores of an uninterrupted run by
+    papermill's own command; it leaves notebook, page and table.
     """
     process = psutil.Popen(
         command(tmp_path, **PROBE),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.STDOUT,
-        env=os.environ | ALONE,
+        env=os.environ | ENV,
     )
     try:
         while not histories(tmp_path):
@@ -64,17 +63,17 @@ def test_a_killed_study_goes_on(papermill, tmp_path):
     assert not (tmp_path / 'atari_probe.ipynb').exists()
     (learned,) = histories(tmp_path)
     assert 1 <= len(learned) < PROBE['epochs']
-    done = execute(tmp_path, 'atari_probe', **PROBE)
-    assert done.returncode == 0, done.stdout + done.stderr
+    second_run = execute(tmp_path, 'atari_probe', **PROBE)
+    assert second_run.returncode == 0, second_run.stdout + second_run.stderr
     (history,) = histories(tmp_path)
     assert len(history) == PROBE['epochs']
-    assert history[: len(learned)] == learned  # its seconds too: no epoch was learned again
-    whole = papermill('studies/atari_probe')
-    assert load_scores(tmp_path / 'scores.csv').equals(load_scores(whole.out / 'scores.csv'))
-    leaves_notebook_page_and_scores(tmp_path, done.stdout)
+    assert history[: len(learned)] == learned  # including the seconds: no epoch was learned twice
+    uninterrupted = papermill('studies/atari_probe')
+    assert load_scores(tmp_path / 'scores.csv').equals(load_scores(uninterrupted.out / 'scores.csv'))
+    assert_notebook_page_and_scores(tmp_path, second_run.stdout)
 
 
-def leaves_notebook_page_and_scores(out, log):
+def assert_notebook_page_and_scores(out, log):
     assert 'st_dim' in log  # the table is printed
     scores, page = load_scores(out / 'scores.csv'), (out / 'atari_probe.html').read_text()
     ours = set(scores.query("source == 'srlviz'")[['method', 'norm']].itertuples(index=False, name=None))
@@ -85,35 +84,35 @@ def leaves_notebook_page_and_scores(out, log):
     assert not any(widget in o.get('data', {}) for o in outputs)  # static forms only
 
 
-# what is wrong is named: by the command before any kernel starts, and by the study before any work
+# the command names the error before any kernel starts, or the study before it computes anything
 @pytest.mark.parametrize(
-    'parameters, words',
+    'parameters, message',
     [
         (dict(gmae='pong'), "did you mean 'game'"),
         (dict(epochs='many'), 'parameter epochs of study atari_probe must be int'),
         (dict(game='pnog'), "did you mean 'pong'"),
     ],
 )
-def test_bad_parameters_are_told_by_the_command(parameters, words, tmp_path, capsys, monkeypatch):
-    monkeypatch.setenv('CHROMIUM', ALONE['CHROMIUM'])
+def test_the_command_names_invalid_parameters(parameters, message, tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv('CHROMIUM', ENV['CHROMIUM'])
     status = main(command(tmp_path / 'out', **PROBE | parameters)[1:])
-    assert status in (1, 2) and words in ''.join(capsys.readouterr())
+    assert status in (1, 2) and message in ''.join(capsys.readouterr())
     assert not list(tmp_path.rglob('*.npz')) and not (tmp_path / 'out' / 'atari_probe.ipynb').exists()
 
 
 def run_cells(study, **parameters):
-    "The cells of a study in this process, as a kernel runs them, with papermill's cell behind the parameters"
+    "Run the cells of a study in this process as a kernel does, with papermill's cell after that of the parameters"
     code = [c for c in nbformat.read(study_path(study), 4).cells if c.cell_type == 'code']
-    given = '# Parameters\n' + '\n'.join(f'{k} = {v!r}' for k, v in parameters.items())
-    first = [c.source for c in code if 'parameters' in c.metadata.get('tags', [])]
-    space = dict(In=[''], __name__='__main__')
-    for source in [*first, given, *(c.source for c in code if c.source not in first)]:
-        space['In'].append(source)
-        exec(source, space)
+    injected = '# Parameters\n' + '\n'.join(f'{k} = {v!r}' for k, v in parameters.items())
+    defaults = [c.source for c in code if 'parameters' in c.metadata.get('tags', [])]
+    namespace = dict(In=[''], __name__='__main__')
+    for source in [*defaults, injected, *(c.source for c in code if c.source not in defaults)]:
+        namespace['In'].append(source)
+        exec(source, namespace)
 
 
 @pytest.mark.parametrize(
-    'study, parameters, words',
+    'study, parameters, message',
     [
         ('atari_probe', dict(methods='majority,st_dmi'), "did you mean 'st_dim'"),
         ('atari_probe', dict(probe_frames='0'), 'got 0'),
@@ -126,16 +125,17 @@ def run_cells(study, **parameters):
         ('popgym_tasks', dict(episodes='1'), 'at least 2 episodes, got episodes=1'),
     ],
 )
-def test_a_study_names_bad_parameters(study, parameters, words, tmp_path, monkeypatch):
+def test_a_study_names_invalid_parameters(study, parameters, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    small = SMALL[f'studies/{study}'] | parameters
-    with pytest.raises(ValueError, match=re.escape(words)):
-        run_cells(study, **small | dict(out='out'))
-    made = {p.relative_to(tmp_path / 'out').parts[0] for p in tmp_path.rglob('*') if p.is_file()}
-    assert made <= ({'recordings'} if 'probe_frames' in parameters else set())  # the encoder's frames come first
+    all_parameters = SMALL[f'studies/{study}'] | parameters | dict(out='out')
+    with pytest.raises(ValueError, match=re.escape(message)):
+        run_cells(study, **all_parameters)
+    written = {p.relative_to(tmp_path / 'out').parts[0] for p in tmp_path.rglob('*') if p.is_file()}
+    # the frames of the encoder are recorded before `probe_frames` is checked
+    assert written <= ({'recordings'} if 'probe_frames' in parameters else set())
 
 
-def test_an_output_folder_that_cannot_be_written(tmp_path, capsys):
+def test_an_output_folder_that_cannot_be_written_is_refused(tmp_path, capsys):
     (tmp_path / 'file').write_text('in the way')
     assert main(command(tmp_path / 'file' / 'out', **PROBE)[1:]) == 2
     assert 'cannot write to the folder' in ''.join(capsys.readouterr())
@@ -149,24 +149,24 @@ class Column:
 """
 
 
-def test_a_strangers_encoder_on_a_game_of_ones_own(tmp_path):
-    "A module and a table of labels in the folder that the command is given in; the 23rd game has no paper beside it"
+def test_a_user_can_add_an_encoder_and_a_labelled_game(tmp_path):
+    "A module and a table of labels in the working directory of the command; the 23rd game has no scores of the paper"
     (tmp_path / 'mine.py').write_text(COLUMN)
     labels = 'game,variable,address,category,kind\nkangaroo,player_x,17,agent_localization,raw\n'
     (tmp_path / 'own labels.csv').write_text(labels + 'kangaroo,player_y,16,agent_localization,raw\n')
-    asked = dict(game='kangaroo', version='own labels.csv', methods='majority,mine:Column', curve='')
-    done = execute(tmp_path / 'out', 'atari_probe', tmp_path, **PROBE | asked)
-    assert done.returncode == 0, done.stdout + done.stderr
+    parameters = dict(game='kangaroo', version='own labels.csv', methods='majority,mine:Column', curve='')
+    process = execute(tmp_path / 'out', 'atari_probe', tmp_path, **PROBE | parameters)
+    assert process.returncode == 0, process.stdout + process.stderr
     scores = load_scores(tmp_path / 'out' / 'scores.csv')
     assert set(scores['method']) == {'majority', 'column'} and set(scores['task']) == {'kangaroo'}
     assert {'player_x', 'player_y'} <= set(scores['target']) and set(scores['source']) == {'srlviz'}
-    assert not [p for p in (tmp_path / 'out').rglob('*') if 'own' in p.name.split('-')]  # no path is a name
+    assert not [p for p in (tmp_path / 'out').rglob('*') if 'own' in p.name.split('-')]  # no path is used as a name
 
 
-def test_tables_of_the_paper(papermill):
-    "Two games side by side, one of them also as the agent that comes with the package plays it"
-    ran = papermill('studies/atari_tables')
-    ours = load_scores(ran.out / 'scores.csv').query("source == 'srlviz'")
+def test_atari_tables_have_the_rows_of_two_games_and_agents(papermill):
+    "Two games, one of them also played by the shipped agent"
+    result = papermill('studies/atari_tables')
+    ours = load_scores(result.out / 'scores.csv').query("source == 'srlviz'")
     f1 = ours.query("metric == 'f1'")
     assert set(f1[['data', 'method', 'norm']].itertuples(index=False, name=None)) == {
         *((d, 'majority', 'none') for d in ('random', 'ppo')),
@@ -174,49 +174,51 @@ def test_tables_of_the_paper(papermill):
         *(('ppo', 'ppo_features', n) for n in ('none', 'standardize')),
     }
     assert set(ours.loc[ours['data'] == 'ppo', 'task']) == {SHIPPED}
-    assert set(ours['task']) == {'pong', SHIPPED}  # no mean over all games of two
+    assert set(ours['task']) == {'pong', SHIPPED}  # no mean over all games from two
     assert set(f1['budget']) == {300} and set(f1['inputs']) == {'frames'}
-    assert all(f'Table {n}.' in ran.printed for n in (2, 3, 4, 6, 7, 8, 9, 10, 11, 12))
-    assert not list(ran.out.rglob('cache/*.npy'))  # unpacked frames are gone
+    assert all(f'Table {n}.' in result.printed for n in (2, 3, 4, 6, 7, 8, 9, 10, 11, 12))
+    assert not list(result.out.rglob('cache/*.npy'))  # unpacked frames are deleted
 
 
-def test_pages_of_a_score_table(papermill):
-    "Of the table that another study left, and of what a study computes itself"
+def test_atari_conditioning_and_ablations_show_figures_of_scores(papermill):
+    "Of the score table of another study, and of scores that the study computes itself"
     for study in 'atari_conditioning', 'atari_ablations':
-        ran = papermill(f'studies/{study}')
-        assert sum('application/vnd.plotly.v1+json' in data for data in ran.shown) >= 2
+        result = papermill(f'studies/{study}')
+        assert sum('application/vnd.plotly.v1+json' in data for data in result.shown) >= 2
     assert SHIPPED in papermill('studies/atari_conditioning').printed
-    ours = load_scores(ran.out / 'scores.csv').query("source == 'srlviz'")
+    ours = load_scores(result.out / 'scores.csv').query("source == 'srlviz'")
     assert set(ours['method']) == {'static_dim', 'global_t_dim'} and set(ours['task']) == {'pong'}
 
 
-def test_tasks_of_popgym(papermill):
-    "Two tasks, before anything is learned: the script of RepeatFirst knows the answer, chance meets one suit in four."
-    ran = papermill('studies/popgym_tasks')
-    assert 'above the best model of the paper on Battleship-easy (+' in ran.printed
-    assert 'RepeatFirst-easy (+0.00)' not in ran.printed
-    assert "2 tasks; random returns within 3 standard errors of popgym's on 2 of 2" in ran.printed
-    scores, printed = load_scores(ran.out / 'scores.csv'), load_scores(ran.out / 'paper_scores.csv')
-    assert set(scores['source']) == {'srlviz'} and set(printed['source']) == {'paper'}
+def test_popgym_tasks_have_oracle_random_and_speed_scores(papermill):
+    "Two tasks without training: the oracle of RepeatFirst knows the answer; a random policy guesses one suit in four."
+    result = papermill('studies/popgym_tasks')
+    assert 'above the best model of the paper on Battleship-easy (+' in result.printed
+    assert 'RepeatFirst-easy (+0.00)' not in result.printed
+    assert "2 tasks; random returns within 3 standard errors of popgym's on 2 of 2" in result.printed
+    scores, paper = load_scores(result.out / 'scores.csv'), load_scores(result.out / 'paper_scores.csv')
+    assert set(scores['source']) == {'srlviz'} and set(paper['source']) == {'paper'}
     fps = scores.query("metric == 'fps'").set_index(['task', 'method', 'protocol', 'data'])['value']
-    speed = lambda method, protocol: fps['RepeatFirst-easy', method, protocol, 'here']
-    assert speed('srlviz', 'batched') > speed('srlviz', 'single') > speed('popgym', 'single')
-    fps = printed.query("metric == 'fps'").set_index(['task', 'method', 'protocol', 'data'])['value']
+    batched = fps['RepeatFirst-easy', 'srlviz', 'batched', 'here']
+    single = fps['RepeatFirst-easy', 'srlviz', 'single', 'here']
+    popgym = fps['RepeatFirst-easy', 'popgym', 'single', 'here']
+    assert batched > single > popgym
+    fps = paper.query("metric == 'fps'").set_index(['task', 'method', 'protocol', 'data'])['value']
     assert fps['RepeatFirst', 'popgym', '', 'laptop'] == 155_201
     ours = scores.query("metric != 'fps'").set_index(['task', 'method', 'metric'])['value']
-    script = ours['RepeatFirst-easy', 'oracle']
-    assert script['return'] == pytest.approx(1) and script['return_se'] < 1e-9
-    by_chance = ours['RepeatFirst-easy', 'random', 'return']
-    assert abs(by_chance + 0.5) < 0.04  # 3/4 wrong, 1/4 right; one standard error is .009
+    oracle = ours['RepeatFirst-easy', 'oracle']
+    assert oracle['return'] == pytest.approx(1) and oracle['return_se'] < 1e-9
+    random_return = ours['RepeatFirst-easy', 'random', 'return']
+    assert abs(random_return + 0.5) < 0.04  # 3/4 wrong, 1/4 right; one standard error is .009
     assert ours['Battleship-easy', 'oracle', 'return'] > 0.2 > 0 > ours['Battleship-easy', 'random', 'return']
-    assert {'RepeatFirst-easy', 'Battleship-easy'} <= set(printed['task'])
-    assert Image.open(ran.out / 'tasks.png').width == 1600
+    assert {'RepeatFirst-easy', 'Battleship-easy'} <= set(paper['task'])
+    assert Image.open(result.out / 'tasks.png').width == 1600
 
 
-def test_memories_of_popgym(papermill):
-    """After sixty lessons a GRU knows the first token four steps later; a network without memory guesses one of eight.
+def test_popgym_memories_have_recall_parameters_and_state(papermill):
+    """After sixty lessons a GRU recalls the first token four steps later; a network without memory guesses.
 
-    Parameters and state are counted.
+    It guesses one of eight tokens. The parameters and the floats of the state are counted.
     """
     scores = load_scores(papermill('studies/popgym_memories').out / 'scores.csv').query("source == 'srlviz'")
     scores = scores.set_index(['method', 'target', 'metric'])['value']

@@ -1,6 +1,6 @@
-"""Sweeps that are killed, shared by processes, spread over a cluster, and given bad input.
+"""Sweeps that are killed, shared by processes, distributed over a cluster, and given bad input.
 
-Trials note in a side file that they ran, and where; so what was computed twice is counted.
+Each trial appends its number and process to a side file, so that trials computed twice are counted.
 """
 
 import json, os, random, signal, subprocess, sys, threading, time
@@ -16,7 +16,7 @@ from srlviz.studies.sweeps.commands import status_text
 from srlviz.studies.sweep import sweep
 
 N = 40
-MINE = """
+TRIALS = """
 import os, resource, signal, time
 from pathlib import Path
 from srlviz.core.scores import score_row
@@ -38,7 +38,7 @@ def threads(x: int):
 
 def greedy(x: int):
     if x == 2:
-        os.kill(os.getpid(), signal.SIGKILL)  # as the kernel does
+        os.kill(os.getpid(), signal.SIGKILL)  # as the kernel's out-of-memory killer does
     if x == 4:
         before = resource.getrlimit(resource.RLIMIT_AS)
         resource.setrlimit(resource.RLIMIT_AS, (2**36, before[1]))
@@ -58,89 +58,93 @@ def row(x, value):
 
 
 @pytest.fixture(scope='module')
-def mine(tmp_path_factory):
-    "A file of trials, with another beside it; no folder of either is where Python looks for modules"
+def trial_file(tmp_path_factory):
+    "A file of trials that imports another file beside it, in a folder that is not on Python's path"
     folder = tmp_path_factory.mktemp('mine')
-    (folder / 'srl_tiny.py').write_text(MINE)
+    (folder / 'srl_tiny.py').write_text(TRIALS)
     (folder / 'srl_rows.py').write_text(ROWS)
     return folder / 'srl_tiny.py'
 
 
 @pytest.fixture(scope='module')
-def sound(mine, tmp_path_factory):
-    "scores.csv of a sweep that nobody disturbs"
-    folder = tmp_path_factory.mktemp('sound')
-    sweep(f'{mine}:tiny', {'x': [*range(N)], 'pause': [0.02]}, folder, progress=False)
+def expected_scores(trial_file, tmp_path_factory):
+    "scores.csv of an undisturbed sweep"
+    folder = tmp_path_factory.mktemp('undisturbed')
+    sweep(f'{trial_file}:tiny', {'x': [*range(N)], 'pause': [0.02]}, folder, progress=False)
     assert len(load_scores(folder / 'scores.csv')) == N
     return (folder / 'scores.csv').read_bytes()
 
 
-def start(mine, out, *options, pause=0.02, **how):
+def start(trial_file, out, *options, pause=0.02, **popen_options):
     grid = json.dumps(dict(x=[*range(N)], pause=[pause]))
-    words = [sys.executable, '-m', 'srlviz.studies.cli', 'sweep', f'{mine}:tiny', '--grid', grid]
-    return subprocess.Popen([*words, '--out', out, *options], stderr=subprocess.PIPE, text=True, **how)
+    command = [sys.executable, '-m', 'srlviz.studies.cli', 'sweep', f'{trial_file}:tiny', '--grid', grid]
+    return subprocess.Popen([*command, '--out', out, *options], stderr=subprocess.PIPE, text=True, **popen_options)
 
 
-def ended(process):
-    said = process.communicate(timeout=300)[1]
-    assert process.returncode == 0, said
+def assert_succeeds(process):
+    stderr = process.communicate(timeout=300)[1]
+    assert process.returncode == 0, stderr
 
 
-def ran(out):
-    "(trial, process) of all that has run"
+def executed(out):
+    "(trial, process) of each execution of a trial"
     path = Path(out, 'ran.txt')
     return [tuple(map(int, line.split())) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def whole(out, sound):
-    assert Path(out, 'scores.csv').read_bytes() == sound
+def assert_complete(out, expected_scores):
+    assert Path(out, 'scores.csv').read_bytes() == expected_scores
     runs = pd.read_csv(Path(out, 'runs.csv'))
     assert len(runs) == N and set(runs['status']) == {'done'}
-    left = [p for p in Path(out).rglob('claim.json')]
-    assert not left, left
+    claims = [p for p in Path(out).rglob('claim.json')]
+    assert not claims, claims
 
 
-# ---- disturbed in whatever way
+# ---- killed and shared sweeps
 
 
 @pytest.mark.parametrize('workers, kills', [(1, 2), pytest.param(2, 10, marks=pytest.mark.slow)])
-def test_killed_at_random(mine, sound, tmp_path, workers, kills):
+def test_a_sweep_killed_at_random_is_resumed(trial_file, expected_scores, tmp_path, workers, kills):
     out, rng = tmp_path / 'out', random.Random(kills)
-    begin = lambda: start(mine, out, '--workers', str(workers), pause=0.1)
+
+    def start_sweep():
+        return start(trial_file, out, '--workers', str(workers), pause=0.1)
+
     for _ in range(kills):
-        before, process = len(ran(out)), begin()
-        while process.poll() is None and len(ran(out)) == before:
+        before = len(executed(out))
+        process = start_sweep()
+        while process.poll() is None and len(executed(out)) == before:
             time.sleep(0.01)
         time.sleep(rng.uniform(0, 0.15))
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        assert process.returncode == -signal.SIGKILL, 'killed while it ran'
-    ended(begin())
-    whole(out, sound)
-    twice = sum(n - 1 for n in Counter(x for x, _ in ran(out)).values())
-    assert twice <= kills * workers, 'only what ran when it was killed is computed again'
+        assert process.returncode == -signal.SIGKILL, 'the sweep ended before it was killed'
+    assert_succeeds(start_sweep())
+    assert_complete(out, expected_scores)
+    repeated = sum(n - 1 for n in Counter(x for x, _ in executed(out)).values())
+    assert repeated <= kills * workers, 'only trials that ran when the sweep was killed are computed again'
 
 
-def test_two_processes_on_one_folder(mine, sound, tmp_path):
-    for process in [start(mine, tmp_path) for _ in range(2)]:
-        ended(process)
-    whole(tmp_path, sound)
-    assert sorted(x for x, _ in ran(tmp_path)) == [*range(N)], 'each trial is run once'
-    assert len({pid for _, pid in ran(tmp_path)}) == 2
+def test_two_processes_share_one_folder(trial_file, expected_scores, tmp_path):
+    for process in [start(trial_file, tmp_path) for _ in range(2)]:
+        assert_succeeds(process)
+    assert_complete(tmp_path, expected_scores)
+    assert sorted(x for x, _ in executed(tmp_path)) == [*range(N)], 'each trial runs once'
+    assert len({pid for _, pid in executed(tmp_path)}) == 2
 
 
-def test_shards_at_the_same_time_are_the_whole(mine, sound, tmp_path):
-    for process in [start(mine, tmp_path, '--shard', f'{i}/3') for i in (1, 2, 3)]:
-        ended(process)
-    whole(tmp_path, sound)
-    assert sorted(x for x, _ in ran(tmp_path)) == [*range(N)]
+def test_shards_run_at_the_same_time_complete_the_sweep(trial_file, expected_scores, tmp_path):
+    for process in [start(trial_file, tmp_path, '--shard', f'{i}/3') for i in (1, 2, 3)]:
+        assert_succeeds(process)
+    assert_complete(tmp_path, expected_scores)
+    assert sorted(x for x, _ in executed(tmp_path)) == [*range(N)]
 
 
-def test_a_file_beside_the_user_goes_to_two_workers(mine, sound, tmp_path):
+def test_two_workers_import_a_file_of_the_user(trial_file, expected_scores, tmp_path):
     out = tmp_path / 'out'
-    found = sweep(f'{mine}:tiny', {'x': [*range(N)], 'pause': [0.02]}, out, workers=2, progress=False)
-    whole(out, sound)
-    assert len(found.scores) == N and os.getpid() not in {pid for _, pid in ran(out)}
+    result = sweep(f'{trial_file}:tiny', {'x': [*range(N)], 'pause': [0.02]}, out, workers=2, progress=False)
+    assert_complete(out, expected_scores)
+    assert len(result.scores) == N and os.getpid() not in {pid for _, pid in executed(out)}
 
 
 # ---- on a cluster
@@ -149,34 +153,34 @@ def test_a_file_beside_the_user_goes_to_two_workers(mine, sound, tmp_path):
 @pytest.fixture(scope='module')
 def cluster():
     distributed = pytest.importorskip('distributed', reason='Dask: pip install "srlviz[cluster]"')
-    quiet = dict(dashboard_address=None, silence_logs=50, host='127.0.0.1')
-    with distributed.LocalCluster(2, threads_per_worker=1, memory_limit=0, **quiet) as cluster:
+    options = dict(dashboard_address=None, silence_logs=50, host='127.0.0.1')
+    with distributed.LocalCluster(2, threads_per_worker=1, memory_limit=0, **options) as cluster:
         yield cluster
 
 
-def test_a_worker_of_a_cluster_is_killed(mine, sound, cluster, tmp_path):
+def test_a_sweep_survives_a_killed_worker_of_a_cluster(trial_file, expected_scores, cluster, tmp_path):
     victim = [*cluster.workers.values()][0].pid
 
     def kill():
-        while sum(pid == victim for _, pid in ran(tmp_path)) < N // 8:
+        while sum(pid == victim for _, pid in executed(tmp_path)) < N // 8:
             time.sleep(0.005)
         os.kill(victim, signal.SIGKILL)
 
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
     grid = {'x': [*range(N)], 'pause': [0.02]}
-    found = sweep(f'{mine}:tiny', grid, tmp_path, address=cluster.scheduler_address, progress=False)
+    result = sweep(f'{trial_file}:tiny', grid, tmp_path, address=cluster.scheduler_address, progress=False)
     killer.join(1)
-    assert not killer.is_alive() and len(found.scores) == N
-    whole(tmp_path, sound)
-    where = ran(tmp_path)
-    assert os.getpid() not in {pid for _, pid in where}
-    for x, n in Counter(x for x, _ in where).items():
-        assert n == 1 or n == 2 and (x, victim) in where, f'trial {x} ran {n} times'
+    assert not killer.is_alive() and len(result.scores) == N
+    assert_complete(tmp_path, expected_scores)
+    executions = executed(tmp_path)
+    assert os.getpid() not in {pid for _, pid in executions}
+    for x, n in Counter(x for x, _ in executions).items():
+        assert n == 1 or n == 2 and (x, victim) in executions, f'trial {x} ran {n} times'
 
 
-def test_a_machine_that_does_not_see_the_folder(mine, cluster, tmp_path):
-    "Dask's workers here see all that we see; so the folder goes while they run"
+def test_a_worker_without_access_to_the_folder_raises(trial_file, cluster, tmp_path):
+    "Dask's workers share our file system, so the folder is one that does not exist"
     from srlviz.studies.sweeps.cluster import executor
     from srlviz.studies.sweeps.store import run_trial
 
@@ -186,7 +190,7 @@ def test_a_machine_that_does_not_see_the_folder(mine, cluster, tmp_path):
     assert not (tmp_path / 'absent').exists()
 
 
-# ---- bad input: told clearly, and nothing is lost
+# ---- bad input: named in the error, and no file changes
 
 
 def tree(folder):
@@ -194,7 +198,7 @@ def tree(folder):
 
 
 @pytest.mark.parametrize(
-    'study, grid, edit, options, words',
+    'study, grid, edit, options, message',
     [
         ('tiny', {'y': [1]}, None, [], "unknown parameter of tiny 'y'"),
         ('tiny', {'x': []}, None, [], 'x of the grid is an empty list'),
@@ -209,64 +213,67 @@ def tree(folder):
         ('tiny', {'x': [1]}, None, ['--workers', '0'], 'workers must be a whole number'),
     ],
 )
-def test_bad_input(mine, tmp_path, capsys, study, grid, edit, options, words):
-    sweep(f'{mine}:tiny', {'x': [0]}, tmp_path, progress=False)
+def test_bad_input_is_refused_and_no_file_changes(trial_file, tmp_path, capsys, study, grid, edit, options, message):
+    sweep(f'{trial_file}:tiny', {'x': [0]}, tmp_path, progress=False)
     if edit == 'sweep.json':
         (tmp_path / edit).write_text('{"layout": 0, "study": "tiny", "trial": "a:b"}')
     elif edit:
         (tmp_path / 'sweep.json').unlink()
     before = tree(tmp_path)
-    assert main(['sweep', f'{mine}:{study}', '--grid', json.dumps(grid), '--out', str(tmp_path), *options]) == 2
-    assert words in capsys.readouterr().err
+    assert main(['sweep', f'{trial_file}:{study}', '--grid', json.dumps(grid), '--out', str(tmp_path), *options]) == 2
+    assert message in capsys.readouterr().err
     assert tree(tmp_path) == before
 
 
-def test_an_address_where_nobody_answers(mine, tmp_path, capsys):
+def test_an_address_without_a_scheduler_is_refused(trial_file, tmp_path, capsys):
     pytest.importorskip('distributed', reason='Dask: pip install "srlviz[cluster]"')
-    sweep(f'{mine}:tiny', {'x': [0]}, tmp_path, progress=False)
-    before, begun = tree(tmp_path), time.monotonic()
-    asked = ['sweep', f'{mine}:tiny', '--grid', '{"x": [0, 1]}', '--out', str(tmp_path)]
-    assert main([*asked, '--address', 'tcp://127.0.0.1:1']) == 2
-    assert time.monotonic() - begun < 30 and "answers at 'tcp://127.0.0.1:1'" in capsys.readouterr().err
+    sweep(f'{trial_file}:tiny', {'x': [0]}, tmp_path, progress=False)
+    before = tree(tmp_path)
+    start_time = time.monotonic()
+    command = ['sweep', f'{trial_file}:tiny', '--grid', '{"x": [0, 1]}', '--out', str(tmp_path)]
+    assert main([*command, '--address', 'tcp://127.0.0.1:1']) == 2
+    assert time.monotonic() - start_time < 30 and "answers at 'tcp://127.0.0.1:1'" in capsys.readouterr().err
     after = tree(tmp_path)
     assert all(after[p] == before[p] for p in before if p.name != 'runs.csv')
-    assert main(asked) == 0 and len(load_scores(tmp_path / 'scores.csv')) == 2
+    assert main(command) == 0 and len(load_scores(tmp_path / 'scores.csv')) == 2
 
 
-def test_a_cluster_without_dask(mine, tmp_path, capsys, monkeypatch):
+def test_a_cluster_without_dask_names_the_extra_to_install(trial_file, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, 'distributed', None)
-    asked = ['sweep', f'{mine}:tiny', '--grid', '{"x": [1]}', '--out', str(tmp_path), '--address', 'tcp://127.0.0.1:1']
-    assert main(asked) == 2
+    command = ['sweep', f'{trial_file}:tiny', '--grid', '{"x": [1]}', '--out', str(tmp_path)]
+    assert main([*command, '--address', 'tcp://127.0.0.1:1']) == 2
     assert 'pip install "srlviz[cluster]"' in capsys.readouterr().err
 
 
-def test_workers_out_of_memory(mine, tmp_path):
-    found = sweep(f'{mine}:greedy', {'x': [*range(6)]}, tmp_path, workers=2, progress=False)
-    assert found.scores['task'].tolist() == ['x0', 'x1', 'x3', 'x5']
-    errors = dict(zip(found.failed['x'], found.failed['error']))
+def test_trials_out_of_memory_fail_and_the_others_finish(trial_file, tmp_path):
+    result = sweep(f'{trial_file}:greedy', {'x': [*range(6)]}, tmp_path, workers=2, progress=False)
+    assert result.scores['task'].tolist() == ['x0', 'x1', 'x3', 'x5']
+    errors = dict(zip(result.failed['x'], result.failed['error']))
     assert 'out of memory?' in errors[2] and errors[4].startswith('MemoryError')
     assert '4 done, 2 failed' in status_text(tmp_path)
 
 
-@pytest.mark.parametrize('workers, most', [('1', 600), ('2', 4000)])
-def test_full_disk_then_room(mine, sound, tmp_path, workers, most):
-    "A limit on the size of files stands for a full disk: of 600 bytes for the grid, of 4,000 for runs.csv"
+@pytest.mark.parametrize('workers, max_bytes', [('1', 600), ('2', 4000)])
+def test_a_sweep_stopped_by_a_full_disk_is_resumed(trial_file, expected_scores, tmp_path, workers, max_bytes):
+    "A limit on the size of files simulates a full disk: 600 bytes stop the grid, 4,000 stop runs.csv"
     import resource
 
-    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, resource.RLIM_INFINITY))
-    uncompiled = os.environ | {'PYTHONDONTWRITEBYTECODE': '1'}  # a module cut off at the limit would stay so
-    process = start(mine, tmp_path, '--workers', workers, preexec_fn=limit, env=uncompiled)
-    said = process.communicate(timeout=120)[1]
-    assert process.returncode == 2 and 'File too large' in said and 'Traceback' not in said, said
+    def limit_file_size():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (max_bytes, resource.RLIM_INFINITY))
+
+    env = os.environ | {'PYTHONDONTWRITEBYTECODE': '1'}  # a compiled module cut off at the limit would stay broken
+    process = start(trial_file, tmp_path, '--workers', workers, preexec_fn=limit_file_size, env=env)
+    stderr = process.communicate(timeout=120)[1]
+    assert process.returncode == 2 and 'File too large' in stderr and 'Traceback' not in stderr, stderr
     kept = len([*tmp_path.glob('trials/*/result.json')])
-    assert bool(kept) == (most > 600) and not [*tmp_path.rglob('.*.json')]
-    ended(start(mine, tmp_path))
-    whole(tmp_path, sound)
+    assert bool(kept) == (max_bytes > 600) and not [*tmp_path.rglob('.*.json')]
+    assert_succeeds(start(trial_file, tmp_path))
+    assert_complete(tmp_path, expected_scores)
     if kept:
-        assert len(ran(tmp_path)) <= N + 1, 'what was kept is not run again'
+        assert len(executed(tmp_path)) <= N + 1, 'kept results are not computed again'
 
 
 @pytest.mark.slow
-def test_workers_share_the_cores(mine, tmp_path):
-    found = sweep(f'{mine}:threads', {'x': [*range(8)]}, tmp_path, workers=4, progress=False)
-    assert set(found.scores['value']) == {max(1, os.cpu_count() // 4)}
+def test_workers_share_the_cores(trial_file, tmp_path):
+    result = sweep(f'{trial_file}:threads', {'x': [*range(8)]}, tmp_path, workers=4, progress=False)
+    assert set(result.scores['value']) == {max(1, os.cpu_count() // 4)}

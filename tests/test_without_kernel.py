@@ -1,5 +1,4 @@
-"""What a reader sees of a widget that nobody can touch: the kernel busy or gone, the notebook not trusted,
-or made a page."""
+"""Widgets without a kernel: it is busy or has ended, or the notebook is not trusted or was exported as HTML."""
 
 import json, re
 
@@ -17,8 +16,8 @@ browser"""
 PICTURE = '.jp-OutputArea-child:has(img.jp-needs-light-background)'
 
 
-def saved(page, lab):
-    "The notebook as it is once saved"
+def save_and_read(page, lab):
+    "Save the notebook, and return its contents."
     page.evaluate("() => { window.jupyterapp.commands.execute('docmanager:save'); return null }")
     wait_for(lambda: page.locator('.jp-mod-current.jp-mod-dirty').count() == 0, message='the notebook is saved')
     return json.loads((lab.folder / 'notebook.ipynb').read_text())
@@ -28,40 +27,40 @@ def test_plots_are_drawn_while_a_later_cell_runs(browser, open_lab):
     lab = open_lab(
         notebook_of(BROWSER, "import pathlib, time\nwhile not pathlib.Path('drawn').exists(): time.sleep(.1)")
     )
-    seen = {}
+    observed = {}
 
-    def look(page):
+    def observe(page):
         drawn = "() => document.querySelector('.srlviz-plot')?.dataset.drawn"
-        seen['drawn'] = wait_for(lambda: page.evaluate(drawn), message='the plot is drawn while the kernel is busy')
-        seen['busy'] = page.locator('.jp-InputPrompt').last.inner_text()
+        observed['drawn'] = wait_for(lambda: page.evaluate(drawn), message='the plot is drawn while the kernel is busy')
+        observed['busy'] = page.locator('.jp-InputPrompt').last.inner_text()
         (lab.folder / 'drawn').touch()
 
-    open_page(browser, lab, meanwhile=look)
-    assert int(seen['drawn']) >= 1 and '*' in seen['busy']
+    open_page(browser, lab, meanwhile=observe)
+    assert int(observed['drawn']) >= 1 and '*' in observed['busy']
 
 
 @pytest.mark.parametrize('trusted', [True, False])
 def test_a_saved_notebook_and_its_page_show_a_picture_without_a_kernel(browser, open_lab, trusted):
     lab = open_lab(notebook_of(BROWSER, "browser.t = 7"))
     page = open_page(browser, lab)
-    wait_for(lambda: page.locator(PICTURE).count() == 1, message='the picture is kept')
+    wait_for(lambda: page.locator(PICTURE).count() == 1, message='the picture is stored')
     assert not page.locator(PICTURE).is_visible(), 'a live widget hides its picture'
-    nb = saved(page, lab)
+    nb = save_and_read(page, lab)
     kinds = [sorted(o['data']) for o in nb['cells'][1]['outputs']]
     assert kinds[-1] == ['image/png', 'text/plain'] and 'widgets' not in nb['metadata']
     assert len(json.dumps(nb)) < 400_000
     page.close()
     html, _ = HTMLExporter().from_filename(str(lab.folder / 'notebook.ipynb'))
     assert len(re.findall('<img[^>]*data:image/png;base64', html)) == 1
-    if not trusted:  # as one that came by mail: its signature is another's
+    if not trusted:  # like a notebook received by mail, whose signature does not match
         nb['cells'][0]['source'] = 'x = 1'
         (lab.folder / 'notebook.ipynb').write_text(json.dumps(nb))
     lab.end_kernels()
     page = browser.new_page(viewport=dict(width=1400, height=900))
     lab.open(page, '&kernel=none')
     page.wait_for_selector(PICTURE, timeout=60_000)
-    wait_for(lambda: page.locator(PICTURE).is_visible(), message='the picture is seen')
+    wait_for(lambda: page.locator(PICTURE).is_visible(), message='the picture is visible')
     page.wait_for_timeout(1500)
     page.screenshot(path=SHOTS / f'without_kernel_{"trusted" if trusted else "untrusted"}.png')
-    words = [e for e in page.locator('.jp-OutputArea-output').all() if e.is_visible()]
-    assert not [w for w in words if re.search('not found|<style|Loading', w.inner_text())]
+    visible = [e for e in page.locator('.jp-OutputArea-output').all() if e.is_visible()]
+    assert not [e for e in visible if re.search('not found|<style|Loading', e.inner_text())]

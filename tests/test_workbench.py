@@ -1,4 +1,4 @@
-"""Workbench in a real JupyterLab with default settings: one screen, one selection, nothing cut, and how quick it is."""
+"""Workbench in JupyterLab with default settings: one screen, a shared selection, nothing cut off, and its latency."""
 
 import pytest
 from support.lab import SHOTS, reset_page, wait_idle, assert_no_errors, notebook_of, open_page, wait_for
@@ -17,10 +17,10 @@ rng = np.random.default_rng(0)
 names = ('ball_x', 'ball_y', 'player_y')
 place = [np.stack([e.factors[k] for k in names], 1) + rng.standard_normal((len(e), 3)) for e in pong]
 codes, factors = align(place, pong)
-quick = dict(n_classes=None, epochs=3, lr=.01, progress=False)
+options = dict(n_classes=None, epochs=3, lr=.01, progress=False)
 answers = {
-    'place': linear_probe(codes, factors, **quick),
-    'half': linear_probe({k: c[:, :1] for k, c in codes.items()}, factors, **quick),
+    'place': linear_probe(codes, factors, **options),
+    'half': linear_probe({k: c[:, :1] for k, c in codes.items()}, factors, **options),
     'qedr': qedr(codes, factors, progress=False),
 }
 maps = {'place': code_map(place, norm='none'), 'half': code_map([p[:, :2] for p in place])}
@@ -44,8 +44,8 @@ def opened(browser, lab):
     return page
 
 
-# the workbench takes the new height some frames after the window: scroll until nothing moves for half a second
-CENTRED = """async () => {
+# the workbench gets the new height some frames after the window: scroll until nothing moves for half a second
+IS_CENTRED = """async () => {
     const bench = document.querySelector('.srlviz-workbench');
     const place = () => JSON.stringify(bench.getBoundingClientRect());
     bench.scrollIntoView({ block: 'center' });
@@ -62,24 +62,24 @@ CENTRED = """async () => {
 def page(opened, lab, request):
     width, height = request.param
     opened.set_viewport_size(dict(width=width, height=height))
-    wait_for(lambda: opened.evaluate(CENTRED), message='the notebook has been laid out for the new size')
+    wait_for(lambda: opened.evaluate(IS_CENTRED), message='the notebook has the layout for the new size')
     yield from reset_page(opened, lab, START.replace('\n', ' '))
 
 
-def tab(page, side: int, name: str):
-    "Press a tab of the left (0) or the right pane (1)"
+def open_tab(page, side: int, name: str):
+    "Open a tab of the left (0) or the right pane (1)."
     pane = page.locator('.srlviz-workbench .srlviz-pane').nth(side)
     pane.get_by_role('tab', name=name, exact=True).click()
     wait_idle(page)
 
 
 def plot(page, side: int = 0):
-    "The first plot that is seen in a pane"
+    "Return the first visible plot in a pane."
     return page.locator('.srlviz-workbench .srlviz-pane').nth(side).locator('.js-plotly-plot:visible').first
 
 
 def cell_place(page, factor: str, method: str) -> list[float]:
-    "Where the cell of a factor and a method stands on the page"
+    "Return the page coordinates of the cell of a factor and a method."
     return plot(page).evaluate(
         """(g, [factor, method]) => {
             const heat = g._fullData[0], r = g.getBoundingClientRect(), l = g._fullLayout;
@@ -96,12 +96,12 @@ def cell_place(page, factor: str, method: str) -> list[float]:
 
 
 def shown_map(page):
-    "The map of codes that is seen in the left pane"
+    "Return the visible map of codes in the left pane."
     return page.locator('.srlviz-workbench .srlviz-pane').first.locator('.srlviz-scatter:visible').first
 
 
 def point_place(page, lab, row: int) -> tuple[float, float]:
-    "Where a step stands on the map"
+    "Return the page coordinates of a step on the map."
     scale, left, top = map(float, shown_map(page).get_attribute('data-view').split(','))
     x, y = lab.evaluate(f'bench.map.pane.map.xy[{row}].tolist()')
     box = shown_map(page).locator('.srlviz-scatter-stage').bounding_box()
@@ -133,28 +133,28 @@ FAULTS = """() => {
 
 
 @pytest.mark.browser
-def test_one_screen(page, lab):
-    "All tabs of both panes fit, at both sizes, and each detail stands beside its explorer"
+def test_every_tab_fits_on_one_screen(page, lab):
+    "All tabs of both panes fit at both sizes, and each detail is beside its explorer."
     for left, right in (('Scores', 'Predictions'), ('Map', 'Moment'), ('Matrix', 'Steps')):
-        tab(page, 0, left)
+        open_tab(page, 0, left)
         assert lab.evaluate('bench.right') == right
         wait_for(lambda: page.evaluate(FAULTS) == [], 20, message=f'{left} fits: {page.evaluate(FAULTS)}')
         page.screenshot(path=SHOTS / f'workbench_{left}_{page.viewport_size["width"]}.png')
-    tab(page, 1, 'Map')
+    open_tab(page, 1, 'Map')
     wait_for(lambda: page.evaluate(FAULTS) == [], 20, message=f'the second map fits: {page.evaluate(FAULTS)}')
 
 
 @pytest.mark.browser
-def test_a_press_in_one_pane_shows_in_the_other(page, lab):
-    "A cell opens its worst step; a point of the map the moment; a bar selects its steps; all without scrolling"
+def test_a_click_in_one_pane_shows_in_the_other(page, lab):
+    "A cell opens its worst step, a point of the map its moment, and a bar selects its steps; the page does not scroll."
     scrolled = page.evaluate("document.querySelector('.jp-WindowedPanel-outer')?.scrollTop")
     before = lab.evaluate('[bench.episode, bench.t]')
     page.mouse.click(*cell_place(page, 'ball_y', 'half'))
     wait_for(lambda: lab.evaluate('[bench.episode, bench.t]') != before, message='a cell opens a step')
     assert lab.evaluate('[bench.t] * 3 == [bench.map.t, bench.explorers["Matrix"].t, bench.explorers["Scores"].t]')
-    tab(page, 0, 'Map')
+    open_tab(page, 0, 'Map')
     distances = 'np.linalg.norm(bench.map.pane.map.xy[:, None] - bench.map.pane.map.xy[None], axis=-1)'
-    row = lab.evaluate(f'int(np.sort({distances}, 1)[:, 1].argmax())')  # a step that stands by itself
+    row = lab.evaluate(f'int(np.sort({distances}, 1)[:, 1].argmax())')  # the step farthest from its nearest neighbour
     step = lab.evaluate(f'[int(bench.map.pane.map.episode[{row}]), int(bench.map.pane.map.t[{row}])]')
     x, y = point_place(page, lab, row)
     page.mouse.move(x - 30, y - 30)
@@ -167,7 +167,7 @@ def test_a_press_in_one_pane_shows_in_the_other(page, lab):
     bars.nth(3).click()
     wait_for(lambda: lab.evaluate('len(bench.map.steps)') > 0, message='a bar selects steps')
     assert lab.evaluate('bench.to_recording().n_steps == len(bench.steps)')
-    wait_for(lambda: bars.nth(3).get_attribute('aria-pressed') == 'true', 10, message='the bar is pressed')
+    wait_for(lambda: bars.nth(3).get_attribute('aria-pressed') == 'true', 10, message='the bar is shown as pressed')
     wait_for(lambda: page.evaluate(FAULTS) == [], 20, message=f'everything fits: {page.evaluate(FAULTS)}')
     page.screenshot(path=SHOTS / f'workbench_filter_{page.viewport_size["width"]}.png')
     assert page.evaluate("document.querySelector('.jp-WindowedPanel-outer')?.scrollTop") == scrolled
@@ -175,9 +175,9 @@ def test_a_press_in_one_pane_shows_in_the_other(page, lab):
 
 @pytest.mark.browser
 def test_hover_is_linked(page, lab):
-    "A step under the pointer of map or trace is marked in the other parts, and the moment stays"
-    tab(page, 0, 'Map')
-    tab(page, 1, 'Predictions')
+    "A step under the pointer on the map or the trace is marked in the other parts; the opened step stays."
+    open_tab(page, 0, 'Map')
+    open_tab(page, 1, 'Predictions')
     right = page.locator('.srlviz-workbench .srlviz-pane').nth(1)
     trace, player = (right.locator(f'.srlviz-{kind}:visible').first for kind in ('plot', 'player'))
     page.mouse.move(*point_place(page, lab, 140))
@@ -194,18 +194,22 @@ def test_hover_is_linked(page, lab):
         )
     )
     place = ','.join(f'{v:.3f}' for v in lab.evaluate(f'bench.map.pane.map.xy[{100 + t}].tolist()'))
-    marked = lambda: ','.join(f'{float(v):.3f}' for v in shown_map(page).get_attribute('data-preview').split(',') if v)
-    wait_for(lambda: marked() == place, message='the map marks its point')
+
+    def marked_place():
+        preview = shown_map(page).get_attribute('data-preview')
+        return ','.join(f'{float(v):.3f}' for v in preview.split(',') if v)
+
+    wait_for(lambda: marked_place() == place, message='the map marks its point')
     page.mouse.move(5, 5)
     for part in (trace, player, shown_map(page)):
-        wait_for(lambda part=part: part.get_attribute('data-preview') == '', message='nothing is marked any longer')
+        wait_for(lambda part=part: part.get_attribute('data-preview') == '', message='nothing is marked any more')
     assert lab.evaluate('[bench.episode, bench.t]') == [1, 3]
 
 
 @pytest.mark.browser
 def test_a_lasso_filters_the_histograms(page, lab):
-    "A lasso on the map: fewer steps in the dark bars, and a bar chooses within it"
-    tab(page, 0, 'Map')
+    "A lasso on the map leaves fewer steps in the dark bars, and a bar selects among them."
+    open_tab(page, 0, 'Map')
     box = shown_map(page).locator('.srlviz-scatter-stage').bounding_box()
     x0, y0, x1, y1 = box['x'] + 5, box['y'] + 5, box['x'] + box['width'] * 0.6, box['y'] + box['height'] * 0.6
     page.mouse.move(x0, y0)
@@ -222,12 +226,12 @@ def test_a_lasso_filters_the_histograms(page, lab):
     some = lab.evaluate('bench.filter.bars.rows[0]["some"]')
     k = max(range(len(some)), key=some.__getitem__)
     page.locator('.srlviz-bars:visible section').first.locator('.plot button').nth(k).click()
-    wait_for(lambda: lab.evaluate('len(bench.steps)') == some[k], message='a bar narrows it down')
+    wait_for(lambda: lab.evaluate('len(bench.steps)') == some[k], message='a bar narrows the selection')
 
 
 @pytest.mark.browser
-def test_keys(page, lab):
-    "Tabs and bars by keyboard; ? shows the keys of what is seen, escape closes them"
+def test_keys_change_tabs_and_filters(page, lab):
+    "Keys change tabs and filter by bars; ? shows the keys of the visible parts, escape closes them."
     first = page.locator('.srlviz-workbench .srlviz-pane').first.get_by_role('tab').first
     first.focus()
     page.keyboard.press('ArrowRight')
@@ -239,7 +243,7 @@ def test_keys(page, lab):
     wait_for(lambda: lab.evaluate('list(bench.filters.values())') == [[1]], message='space filters by a bar')
     page.keyboard.press('ArrowRight')
     page.keyboard.press('Shift+Space')
-    wait_for(lambda: lab.evaluate('list(bench.filters.values())') == [[1, 2]], message='shift extends it')
+    wait_for(lambda: lab.evaluate('list(bench.filters.values())') == [[1, 2]], message='shift extends the filter')
     page.keyboard.press('Delete')
     wait_for(lambda: lab.evaluate('bench.filters') == {}, message='delete removes the filter')
     page.keyboard.press('?')
@@ -253,7 +257,7 @@ def test_keys(page, lab):
     assert not sheet.count()
 
 
-LAST = """() => { window.changed = 0; window.pressed = 0;
+RECORD_TIMES = """() => { window.changed = 0; window.pressed = 0;
     const bench = document.querySelector('.srlviz-workbench');
     const all = { subtree: true, childList: true, attributes: true, characterData: true };
     const isHover = ({ target }) => (target.closest ? target : target.parentElement)?.closest('.hoverlayer');
@@ -264,29 +268,29 @@ LAST = """() => { window.changed = 0; window.pressed = 0;
 
 @pytest.mark.slow
 @pytest.mark.browser
-def test_how_quick(opened, lab, record_property):
-    "From a press to the last change in the page: printed, not asserted, for a machine may be busy"
+def test_latency_of_clicks_is_recorded(opened, lab, record_property):
+    "Time from a click to the last change of the page: printed, not asserted, because the machine may be busy."
     lab.evaluate(START.replace('\n', ' '))
     wait_idle(opened)
-    wait_for(lambda: opened.evaluate(CENTRED), message='the workbench stands in the middle')
-    opened.evaluate(LAST)
-    took = {'cell': [], 'bar': []}
+    wait_for(lambda: opened.evaluate(IS_CENTRED), message='the workbench is centred')
+    opened.evaluate(RECORD_TIMES)
+    latencies = {'cell': [], 'bar': []}
     for k in range(12):
         place = cell_place(opened, ('ball_x', 'ball_y', 'player_y')[k % 3], ('half', 'place')[k % 2])
         opened.mouse.move(*place)
-        opened.wait_for_timeout(120)  # plotly looks for what lies under the pointer at most every 50 ms
+        opened.wait_for_timeout(120)  # plotly looks for points under the pointer at most every 50 ms
         opened.mouse.click(*place)
         opened.wait_for_timeout(700)
         wait_idle(opened)
-        took['cell'].append(opened.evaluate('changed - pressed'))
-    tab(opened, 0, 'Map')
+        latencies['cell'].append(opened.evaluate('changed - pressed'))
+    open_tab(opened, 0, 'Map')
     bars = opened.locator('.srlviz-bars:visible section').first.locator('.plot button')
     for k in range(12):
         bars.nth(k % 6).click()
         opened.wait_for_timeout(700)
         wait_idle(opened)
-        took['bar'].append(opened.evaluate('changed - pressed'))
-    for name, ms in took.items():
+        latencies['bar'].append(opened.evaluate('changed - pressed'))
+    for name, ms in latencies.items():
         ms = sorted(ms)
         print(f'{name}: median {ms[len(ms) // 2]:.0f} ms, 95th percentile {ms[int(0.95 * (len(ms) - 1))]:.0f} ms')
         record_property(name, ms)

@@ -1,4 +1,4 @@
-"""Whatever records is a world: the catalogue and its check, a world in one notebook, a Gymnasium environment."""
+"""Worlds: the catalogue and its check, a world added by one notebook, arrays and Gymnasium environments as worlds."""
 
 import os, shutil, subprocess, sys
 from pathlib import Path
@@ -27,7 +27,7 @@ def test_games_tasks_and_the_approach_are_listed():
     assert catalog_names('worlds') == list(WORLDS)
 
 
-def test_listing_brings_no_torch_and_compiles_nothing():
+def test_listing_worlds_imports_neither_torch_nor_numba():
     code = 'import sys; from srlviz.core.names import catalog; catalog("worlds"); print(*sys.modules)'
     env = os.environ | {'PYTHONPATH': str(ROOT)}
     imported = subprocess.check_output([sys.executable, '-c', code], text=True, env=env).split()
@@ -49,17 +49,17 @@ def test_every_world_has_a_viewer_and_conditions():
         ('PositionOnlyCartPole-easy', 2, ['fully observable']),
     ],
 )
-def test_world(name, n, conditions):
+def test_worlds_keep_the_contract(name, n, conditions):
     check_world(WORLDS[name], n, conditions=conditions, viewers=VIEWERS)
 
 
-def test_approach():
+def test_the_approach_keeps_the_contract():
     check_world(WORLDS['approach'], 1, conditions=['night', 'engine out'], viewers=VIEWERS, **SHORT_FLIGHTS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize('name', WORLDS)
-def test_every_world(name):
+def test_every_world_keeps_the_contract(name):
     world = WORLDS[name]
     if name == 'approach':
         check_world(world, 2, viewers=VIEWERS, **SHORT_FLIGHTS)
@@ -67,7 +67,7 @@ def test_every_world(name):
         check_world(world, 300 if world.unit == 'steps' else 2, viewers=VIEWERS)
 
 
-def test_an_unknown_condition_is_refused_and_nothing_is_made(tmp_path):
+def test_an_unknown_condition_is_refused_and_nothing_is_written(tmp_path):
     for name in 'pong', 'RepeatPrevious-easy', 'approach', 'CartPole-v1':
         with pytest.raises(ValueError, match="condition 'frog'"):
             srlviz.record(name, 1, condition='frog')
@@ -77,13 +77,13 @@ def test_an_unknown_condition_is_refused_and_nothing_is_made(tmp_path):
     assert not [*tmp_path.iterdir()]
 
 
-def test_recordings_are_those_of_the_functions():
+def test_record_returns_what_the_recording_functions_return():
     from srlviz.data.atari import record_atari
     from srlviz.data.popgym import record_pomdp
 
     quiet = dict(progress=False)
-    ours, theirs = srlviz.record('pong', 150, seed=3, **quiet), record_atari('pong', 150, seed=3, **quiet)
-    assert ours.fingerprint() == theirs.fingerprint()
+    ours = srlviz.record('pong', 150, seed=3, **quiet)
+    assert ours.fingerprint() == record_atari('pong', 150, seed=3, **quiet).fingerprint()
     ours = srlviz.record('RepeatPrevious-hard', 2, policy='oracle', **quiet)
     assert ours.fingerprint() == record_pomdp('RepeatPrevious-hard', 2, 'oracle', **quiet).fingerprint()
 
@@ -120,37 +120,38 @@ class Drive:
     def sample(self):
         return self.record(3)
 '''
-SHOWN = '''
+USE_DRIVE = '''
 import srlviz
 from srlviz.core.protocols import catalog, check_world
 from srlviz.studies.cli import listing
 
 check_world(catalog('worlds')['drive'], viewers=catalog('widgets'))
 night = srlviz.record('Drive', 5, condition='at night')
-opened = catalog('widgets')['FrameBrowser'](srlviz.sample('drive'), interactive=True)
-print(len(night), night[0].obs['frame'].shape, opened.t, 'drive' in listing())
+browser = catalog('widgets')['FrameBrowser'](srlviz.sample('drive'), interactive=True)
+print(len(night), night[0].obs['frame'].shape, browser.t, 'drive' in listing())
 '''
 
 
-def test_a_world_is_one_notebook(tmp_path):
-    "In a scratch copy of the package one notebook is new: its world is listed, checked, recorded, and opened."
-    here = tmp_path / 'nbs/02_data/worlds'
-    shutil.copytree(ROOT / 'nbs/02_data/worlds', here, ignore=shutil.ignore_patterns('.*'))
+def test_one_notebook_adds_a_world(tmp_path):
+    "In a copy of the package with one new notebook, its world is listed, checked, recorded and opened."
+    notebooks = tmp_path / 'nbs/02_data/worlds'
+    shutil.copytree(ROOT / 'nbs/02_data/worlds', notebooks, ignore=shutil.ignore_patterns('.*'))
     shutil.copytree(ROOT / 'srlviz', tmp_path / 'srlviz', ignore=shutil.ignore_patterns('__pycache__'))
     shutil.copytree(ROOT / 'nbs/studies', tmp_path / 'nbs/studies', ignore=shutil.ignore_patterns('.*'))
     (tmp_path / 'data_samples').symlink_to(ROOT / 'data_samples')
     for name in 'pyproject.toml', 'settings.ini':
         shutil.copy(ROOT / name, tmp_path)
-    cell, words = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell('# drive\n\n> A driving log.')
-    cells = [cell('#| default_exp data.worlds.drive'), words, cell('#| export' + DRIVE)]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), here / '90_drive.ipynb')
+    cell = nbformat.v4.new_code_cell
+    title = nbformat.v4.new_markdown_cell('# drive\n\n> A driving log.')
+    cells = [cell('#| default_exp data.worlds.drive'), title, cell('#| export' + DRIVE)]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), notebooks / '90_drive.ipynb')
     env = os.environ | {'PYTHONPATH': str(tmp_path)}
     export = Path(sys.executable).with_name('nbdev-export')
-    done = subprocess.run([export], cwd=tmp_path, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    done = subprocess.run([sys.executable, '-c', SHOWN], cwd=tmp_path, env=env, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.split('\n')[-2] == '5 (30, 16, 16, 3) 0 True'
+    process = subprocess.run([export], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    process = subprocess.run([sys.executable, '-c', USE_DRIVE], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.split('\n')[-2] == '5 (30, 16, 16, 3) 0 True'
 
 
 def test_arrays_are_a_world():
@@ -164,12 +165,12 @@ def test_arrays_are_a_world():
 
 
 class Walk(gymnasium.Env):
-    "A walk on a line, seen as a picture; nothing says where the walker is"
+    "A walk on a line, shown as a picture; the position of the walker is hidden"
 
     observation_space = gymnasium.spaces.Box(0, 255, (8, 8, 1), np.uint8)
     action_space = gymnasium.spaces.Discrete(2)
 
-    def _seen(self):
+    def _picture(self):
         picture = np.zeros((8, 8, 1), np.uint8)
         picture[:, self.at % 8] = 255
         return picture
@@ -177,11 +178,11 @@ class Walk(gymnasium.Env):
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         self.at, self.t = int(self.np_random.integers(8)), 0
-        return self._seen(), {}
+        return self._picture(), {}
 
     def step(self, action):
         self.at, self.t = self.at + 2 * int(action) - 1, self.t + 1
-        return self._seen(), 0.0, self.t == 12, False, {}
+        return self._picture(), 0.0, self.t == 12, False, {}
 
 
 def test_a_gymnasium_environment_is_a_world():
@@ -189,7 +190,7 @@ def test_a_gymnasium_environment_is_a_world():
 
     check_world(GymWorld('CartPole-v1'), viewers=VIEWERS)
     check_world(GymWorld(Walk(), factors=lambda env: dict(place=env.unwrapped.at % 8)), viewers=VIEWERS)
-    recording = srlviz.record(Walk(), 2, progress=False)  # without factors it can be recorded all the same
+    recording = srlviz.record(Walk(), 2, progress=False)  # it can be recorded without factors too
     assert isinstance(recording, Recording) and recording[0].obs['frame'].shape == (12, 8, 8, 1)
     assert not recording.factors
 
@@ -199,5 +200,5 @@ def test_samples_open_in_their_viewers():
     viewers = catalog('widgets')
     worlds = [WORLDS['pong'], WORLDS['RepeatPrevious-easy'], WORLDS['approach']]
     for world in worlds:
-        opened = viewers[world.viewer](world.sample(), interactive=True)
-        assert opened.t == 0 and opened.episode == 0
+        viewer = viewers[world.viewer](world.sample(), interactive=True)
+        assert viewer.t == 0 and viewer.episode == 0

@@ -1,4 +1,4 @@
-"""Our wrappers give what popgym's give, around popgym's environments and around ours."""
+"""Wrappers return what popgym's return, around popgym's environments and around ours."""
 
 import warnings
 
@@ -9,7 +9,7 @@ import pytest
 popgym = pytest.importorskip('popgym')
 with warnings.catch_warnings():
     warnings.simplefilter('ignore')
-    import popgym.wrappers as theirs
+    import popgym.wrappers as popgym_wrappers
     from popgym.core.observability import Observability
     from popgym.envs.autoencode import AutoencodeEasy
     from popgym.envs.count_recall import CountRecallEasy
@@ -22,21 +22,24 @@ from srlviz.envs.pomdp.base import TASKS
 
 ENVS = RepeatPreviousEasy, AutoencodeEasy, CountRecallEasy, MineSweeperEasy, PositionOnlyPendulumEasy
 STACKS = {
-    'previous': lambda w, env: w.PreviousAction(env),
-    'flag': lambda w, env: w.Antialias(env),
-    'paper': lambda w, env: w.Flatten(w.Antialias(w.PreviousAction(env))),
-    'state': lambda w, env: w.PreviousAction(markovian(w, env, 'full')),
-    'both': lambda w, env: w.Antialias(w.PreviousAction(markovian(w, env, 'full_and_partial'))),
-    'info': lambda w, env: w.Antialias(markovian(w, env, 'full_in_info')),
-    'partial': lambda w, env: markovian(w, env, 'partial'),
+    'previous': lambda wrappers, env: wrappers.PreviousAction(env),
+    'flag': lambda wrappers, env: wrappers.Antialias(env),
+    'paper': lambda wrappers, env: wrappers.Flatten(wrappers.Antialias(wrappers.PreviousAction(env))),
+    'state': lambda wrappers, env: wrappers.PreviousAction(markovian(wrappers, env, 'full')),
+    'both': lambda wrappers, env: wrappers.Antialias(
+        wrappers.PreviousAction(markovian(wrappers, env, 'full_and_partial'))
+    ),
+    'info': lambda wrappers, env: wrappers.Antialias(markovian(wrappers, env, 'full_in_info')),
+    'partial': lambda wrappers, env: markovian(wrappers, env, 'partial'),
 }
 
 
-def markovian(w, env, mode):
-    "The wrapper that shows the hidden state, of `w`, which has names of its own for the modes."
-    if w is ours:
-        return w.Markovian(env, mode)
-    return w.Markovian(env, Observability[{'full_in_info': 'full_in_info_dict'}.get(mode, mode).upper()])
+def markovian(wrappers, env, mode):
+    "Apply the wrapper that shows the hidden state; popgym has other names for the modes."
+    if wrappers is ours:
+        return wrappers.Markovian(env, mode)
+    popgym_mode = {'full_in_info': 'full_in_info_dict'}.get(mode, mode)
+    return wrappers.Markovian(env, Observability[popgym_mode.upper()])
 
 
 def same(a, b):
@@ -50,37 +53,42 @@ def same(a, b):
 
 @pytest.mark.parametrize('stack', STACKS)
 @pytest.mark.parametrize('env', ENVS, ids=lambda c: c.__name__)
-def test_as_popgym(env, stack):
-    a, b = STACKS[stack](ours, env()), STACKS[stack](theirs, env())
+def test_wrapped_episodes_equal_popgyms(env, stack):
+    a, b = STACKS[stack](ours, env()), STACKS[stack](popgym_wrappers, env())
     if stack != 'paper':
         assert a.observation_space == b.observation_space
     assert a.observation_space.shape == b.observation_space.shape
     a.action_space.seed(0)
     for seed in range(3):
-        x, y, over = a.reset(seed=seed), b.reset(seed=seed), False
+        x, y = a.reset(seed=seed), b.reset(seed=seed)
+        done = False
         assert same(x[0], y[0]) and ('state' in x[1]) == ('state' in y[1]) == (stack == 'info')
-        while not over:
+        while not done:
             action = a.action_space.sample()
             x, y = a.step(action), b.step(action)
             assert same(x[0], y[0]) and x[1:4] == y[1:4] and same(x[4].get('state', 0), y[4].get('state', 0))
-            over = x[2] or x[3]
+            done = x[2] or x[3]
 
 
-def test_discrete_action_as_popgym():
-    a, b = ours.DiscreteAction(MineSweeperEasy()), theirs.DiscreteAction(MineSweeperEasy())
+def test_discrete_actions_equal_popgyms():
+    a, b = ours.DiscreteAction(MineSweeperEasy()), popgym_wrappers.DiscreteAction(MineSweeperEasy())
     assert a.action_space == b.action_space
     for action in range(a.action_space.n):
-        a.reset(seed=0), b.reset(seed=0)
+        a.reset(seed=0)
+        b.reset(seed=0)
         assert a.step(action)[:4] == b.step(action)[:4]
 
 
-def test_popgym_made_by_gymnasium_and_in_a_batch():
-    "popgym's wrappers fail on `gymnasium.make`; ours do not, nor in a vector environment."
+def test_wrappers_accept_environments_of_gymnasium_make_and_make_vec():
+    "popgym's wrappers fail on `gymnasium.make`."
     import popgym.envs  # noqa: F401 (registers the names)
 
     with pytest.raises(AssertionError):
-        theirs.PreviousAction(gymnasium.make('popgym-RepeatPreviousEasy-v0'))
-    stack = lambda env: ours.Antialias(ours.PreviousAction(ours.Markovian(env, 'full_and_partial')))
+        popgym_wrappers.PreviousAction(gymnasium.make('popgym-RepeatPreviousEasy-v0'))
+
+    def stack(env):
+        return ours.Antialias(ours.PreviousAction(ours.Markovian(env, 'full_and_partial')))
+
     single = stack(gymnasium.make('popgym-RepeatPreviousEasy-v0'))
     many = stack(gymnasium.make_vec('popgym-RepeatPreviousEasy-v0', num_envs=2))
     assert single.observation_space == many.single_observation_space
@@ -91,16 +99,22 @@ def test_popgym_made_by_gymnasium_and_in_a_batch():
         x, y = single.step(t % 4)[0], many.step(np.array([t % 4, 0]))[0]
 
 
-OWN = [task for task, (cls, _) in TASKS.items() if task.split('-')[0] == cls.__name__]  # no aliases
+TASK_NAMES = [task for task, (cls, _) in TASKS.items() if task.split('-')[0] == cls.__name__]  # no aliases
 
 
-@pytest.mark.parametrize('task', OWN)
-def test_the_stack_is_what_the_kernel_writes(task):
+@pytest.mark.parametrize('task', TASK_NAMES)
+def test_flat_observations_equal_the_stack_of_wrappers(task):
+    "`flat=True`, written by the kernel, equals the three wrappers, alone and in a vector environment"
     name = f'srlviz/{task}-v0'
-    stack = lambda env: ours.Flatten(ours.Antialias(ours.PreviousAction(env)))
+
+    def stack(env):
+        return ours.Flatten(ours.Antialias(ours.PreviousAction(env)))
+
+    def make_batch(**options):
+        return gymnasium.make_vec(name, num_envs=3, autoreset_mode='SameStep', **options)
+
     a, b = gymnasium.make(name, flat=True), stack(gymnasium.make(name))
-    batch = lambda **options: gymnasium.make_vec(name, num_envs=3, autoreset_mode='SameStep', **options)
-    many, wrapped = batch(flat=True), stack(batch())
+    many, wrapped = make_batch(flat=True), stack(make_batch())
     assert a.observation_space == b.observation_space and many.observation_space == wrapped.observation_space
     for env in a, many:
         env.action_space.seed(0)
@@ -115,6 +129,6 @@ def test_the_stack_is_what_the_kernel_writes(task):
         actions = many.action_space.sample()
         x, y = many.step(actions), wrapped.step(actions)
         assert all(np.array_equal(v, w) for v, w in zip(x[:4], y[:4]))
-        over = x[2] | x[3]
-        if over.any():
-            assert np.array_equal(x[4]['final_obs'][over], y[4]['final_obs'][over])
+        done = x[2] | x[3]
+        if done.any():
+            assert np.array_equal(x[4]['final_obs'][done], y[4]['final_obs'][done])

@@ -1,5 +1,6 @@
-"""Files of strangers: valid specimens are mutated in hundreds of ways, and what the readers then do is judged.
+"""Fuzzer of file readers: it mutates valid specimens in hundreds of ways and checks how each reader responds.
 
-mutate.py lists the changes of each kind of file (raw, texts, tables, archives, media), readers.py who reads what,
-plain.py which changes no reader could find; run.py isolates and judges, __main__.py prints the table.
+mutate.py lists the mutations of each kind of file (from raw, texts, tables, archives and media), readers.py the
+readers under test, plain.py the changes that no reader could detect; run.py isolates and judges the cases, and
+__main__.py prints the table.
 """

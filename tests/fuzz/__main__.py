@@ -1,4 +1,4 @@
-"""python -m tests.fuzz, or python tests/fuzz: mutate files, read them, and print what came of it."""
+"""Command line of the fuzzer: `python -m tests.fuzz` or `python tests/fuzz` mutates files and judges their readers."""
 
 import argparse, csv, gc, json, os, random, sys, time
 from importlib import import_module
@@ -13,23 +13,23 @@ def main(argv=None) -> int:
     """Run cases, print the table and each bad case; 1 if there is one."""
     parser = argparse.ArgumentParser('python -m tests.fuzz', description=__doc__)
     parser.add_argument(
-        '--reader', action='append', help='one whose name begins with this; may be given again (default: all)'
+        '--reader', action='append', help='readers whose name starts with this; repeatable (default: all)'
     )
-    parser.add_argument('--cases', type=int, default=300, help='how many of each reader (default: 300)')
-    parser.add_argument('--sample', type=int, help='draw so many of them, by the seed')
-    parser.add_argument('--case', type=int, action='append', help='only this one; may be given again')
-    parser.add_argument('--seed', type=int, default=0, help='other mutations')
-    parser.add_argument('--jobs', type=int, default=1, help='processes at a time')
-    parser.add_argument('--limit', type=float, default=10.0, help='seconds for a case (default: 10)')
+    parser.add_argument('--cases', type=int, default=300, help='number of cases of each reader (default: 300)')
+    parser.add_argument('--sample', type=int, help='run a random sample of this size, drawn with the seed')
+    parser.add_argument('--case', type=int, action='append', help='run only this case; repeatable')
+    parser.add_argument('--seed', type=int, default=0, help='seed of the mutations (default: 0)')
+    parser.add_argument('--jobs', type=int, default=1, help='number of parallel processes (default: 1)')
+    parser.add_argument('--limit', type=float, default=10.0, help='seconds per case (default: 10)')
     parser.add_argument('--csv', type=Path, help='save the table')
-    parser.add_argument('--all', type=Path, help='save every case as CSV, as it comes')
-    parser.add_argument('--list', action='store_true', help='list readers, and stop')
-    parser.add_argument('--called', action='store_true', help='list the functions that readers call, and stop')
+    parser.add_argument('--all', type=Path, help='save every case as CSV while running')
+    parser.add_argument('--list', action='store_true', help='list the readers and exit')
+    parser.add_argument('--called', action='store_true', help='list the functions that the readers call and exit')
     args = parser.parse_args(argv)
     if not hasattr(os, 'fork') or sys.platform != 'linux':
         print('the fuzzer needs Linux: it forks and reads /proc')
         return 3
-    warm()
+    preload()
     from fuzz import run
     from fuzz.readers import READERS
 
@@ -43,7 +43,7 @@ def main(argv=None) -> int:
     return report(args, chosen, run)
 
 
-_WARM = '''av ale_py nbconvert.filters nbformat numcodecs numpy pandas papermill PIL.Image plotly.offline pyarrow.csv
+_IMPORTS = '''av ale_py nbconvert.filters nbformat numcodecs numpy pandas papermill PIL.Image plotly.offline pyarrow.csv
 pyarrow.parquet pygments.formatters pygments.lexers sklearn.metrics torch zarr srlviz.core.recordings
 srlviz.core.scores srlviz.data.atari srlviz.data.landing srlviz.data.landing.published
 srlviz.encoders.frames.ppo_features srlviz.envs.landing.runways srlviz.evaluate.probe srlviz.memories.recurrent
@@ -52,27 +52,24 @@ srlviz.data.importers srlviz.evaluate.maps srlviz.evaluate.qedr srlviz.evaluate.
 srlviz.studies.sweeps.store srlviz.studies.matrix.scorecard srlviz.widgets.maps srlviz.widgets.workbench'''
 
 
-def warm() -> None:
-    """Import what the readers use, so that a forked process need not; nothing of it runs."""
-    os.environ |= {k: '1' for k in ('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'MKL_NUM_THREADS')} | {
-        'TQDM_DISABLE': '1'
-    }
-    for name in _WARM.split():
+def preload() -> None:
+    """Import the modules that the readers use once, before forking."""
+    for variable in ('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'MKL_NUM_THREADS', 'TQDM_DISABLE'):
+        os.environ[variable] = '1'
+    for name in _IMPORTS.split():
         import_module(name)
     gc.freeze()
 
 
 def report(args, chosen, run) -> int:
-    """Run, print and save."""
+    """Run the cases, print the table and the bad cases, and save CSV; 1 if a case is bad."""
 
     def cases(r):
         if args.case:
             return args.case
-        return (
-            range(args.cases)
-            if args.sample is None
-            else sorted(random.Random(f'{args.seed} {r.name}').sample(range(args.cases), args.sample))
-        )
+        if args.sample is None:
+            return range(args.cases)
+        return sorted(random.Random(f'{args.seed} {r.name}').sample(range(args.cases), args.sample))
 
     start = time.monotonic()
     with open(args.all or os.devnull, 'w', newline='', encoding='utf-8', errors='backslashreplace') as f:
@@ -85,15 +82,12 @@ def report(args, chosen, run) -> int:
     for r in results if args.case else bad:
         print(f'{r.reader} | case {r.case} | {r.mutation} | {r.verdict} | {r.message}')
     print(table.to_string())
-    print(
-        f'{len(results)} cases in {time.monotonic() - start:.0f} s, {len(bad)} bad'
-        + (
-            ''
-            if not bad
-            else "; to repeat one: python -m tests.fuzz --reader READER --case NUMBER"
-            + (f' --seed {args.seed}' if args.seed else '')
-        )
-    )
+    summary = f'{len(results)} cases in {time.monotonic() - start:.0f} s, {len(bad)} bad'
+    if bad:
+        summary += '; to repeat one: python -m tests.fuzz --reader READER --case NUMBER'
+        if args.seed:
+            summary += f' --seed {args.seed}'
+    print(summary)
     return int(bool(bad))
 
 

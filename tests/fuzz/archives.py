@@ -1,4 +1,4 @@
-"""Changes inside of archives, with the archive's own checksums right: npz, film in Zarr, weights, encoders."""
+"""Mutations inside archives, whose checksums stay correct: npz, films in Zarr, PyTorch weights, encoders."""
 
 import io, json, pickle, struct, zipfile, zlib
 from functools import cache
@@ -6,7 +6,7 @@ from functools import cache
 from .raw import names, npy, one_of, short, Evil, RAW
 from .texts import JSON
 
-# ---- zip: the archive is built anew, so that its own checksums are right
+# ---- zip: the archive is rebuilt, so that its checksums are correct
 
 
 def _members(data):
@@ -18,10 +18,10 @@ def _archive(members) -> bytes:
     import warnings
 
     with warnings.catch_warnings():
-        warnings.simplefilter('ignore')  # of names that stand twice
+        warnings.simplefilter('ignore')  # about duplicate names
         with zipfile.ZipFile(out := io.BytesIO(), 'w') as z:
-            for name, data, how in members:
-                z.writestr(zipfile.ZipInfo(name), data, how)
+            for name, data, compression in members:
+                z.writestr(zipfile.ZipInfo(name), data, compression)
     return out.getvalue()
 
 
@@ -37,7 +37,7 @@ def zip_member(data, rng, victim):
     name = m[0]
     what = one_of(
         rng,
-        'dropped|doubled|doubled with other content|renamed|emptied|packed otherwise|added|added with a parent path',
+        'dropped|doubled|doubled with other content|renamed|emptied|other compression|added|added with a parent path',
     )
     if what == 'dropped':
         del members[i]
@@ -49,7 +49,7 @@ def zip_member(data, rng, victim):
         m[0] = rng.choice([n for n in names(rng, victim) if '\0' not in n and len(n) < 2000 and n] + [name.upper()])
     if what == 'emptied':
         m[1] = b''
-    if what == 'packed otherwise':
+    if what == 'other compression':
         m[2] = rng.choice([zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA, zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED])
     if what == 'added':
         members.append(['x', b'hello', 0])
@@ -61,15 +61,15 @@ def zip_member(data, rng, victim):
 def zip_bytes(data, rng, victim):
     members = _members(data)
     m = _pick(members, rng)
-    m[1], said = rng.choice(RAW)(m[1], rng, victim)
-    return _archive(members), f'member {m[0]!r}: {said}'
+    m[1], description = rng.choice(RAW)(m[1], rng, victim)
+    return _archive(members), f'member {m[0]!r}: {description}'
 
 
 def zip_claims(data, rng, victim):
-    "Sizes in the central directory"
+    "Change sizes and other fields of the central directory"
     at = data.find(b'PK\x01\x02') if rng.random() < 0.5 else data.rfind(b'PK\x01\x02')
     where, what = rng.choice(
-        [(20, 'packed size'), (24, 'size'), (16, 'checksum'), (42, 'place'), (8, 'flags'), (10, 'method')]
+        [(20, 'compressed size'), (24, 'size'), (16, 'checksum'), (42, 'offset'), (8, 'flags'), (10, 'method')]
     )
     v = rng.choice([0, 1, 2**31, 2**32 - 1, 4_000_000_000, rng.getrandbits(32)])
     data = bytearray(data)
@@ -125,27 +125,26 @@ def npy_header(data, rng, victim):
         head['descr'] = '<U1000000'
     if what == 'other order':
         head['fortran_order'] = not head['fortran_order']
-    told = (
-        repr(head)
-        if what != 'damaged'
-        else rng.choice(['{', '[' * 5000, "{'descr': '<f4'}", repr(head) + '+1', '__import__("os").mkdir("x")'])
-    )
-    return npy(told) + body, f'header: {what}'
+    header = repr(head)
+    if what == 'damaged':
+        header = rng.choice(['{', '[' * 5000, "{'descr': '<f4'}", repr(head) + '+1', '__import__("os").mkdir("x")'])
+    return npy(header) + body, f'header: {what}'
 
 
 def npy_rows(data, rng, victim):
-    "Rows with their header: it is whole, and does not fit the rest"
+    "Change rows and header together: the array is valid, but does not fit the other arrays"
     import numpy as np
 
     a = np.load(io.BytesIO(data), allow_pickle=False)
     what = one_of(
-        rng, 'a row less|a row more|not finite|other type|no rows|another axis|huge values|reversed|transposed|of text'
+        rng,
+        'row missing|row added|not finite|other type|no rows|another axis|huge values|reversed|transposed|of text',
     )
     if not a.ndim:
         a, what = np.asarray(rng.choice(['whatever', 'x' * 1_000_000, ''])), 'another value'
-    elif what == 'a row less':
+    elif what == 'row missing':
         a = a[:-1]
-    elif what == 'a row more':
+    elif what == 'row added':
         a = np.concatenate([a, a[-1:]])
     elif what == 'no rows':
         a = a[:0]
@@ -176,37 +175,37 @@ def npy_rows(data, rng, victim):
 NPY = [npy_header, npy_header, npy_rows]
 
 
-def _in_member(change, ok=lambda name: True, wrap=lambda data, change, rng, victim: change(data, rng, victim)):
-    "A change of one member of a zip"
+def _in_member(changes, ok=lambda name: True, wrap=lambda data, change, rng, victim: change(data, rng, victim)):
+    "Return a mutation of one member of a zip"
 
-    def inner(data, rng, victim):
+    def mutate_member(data, rng, victim):
         members = _members(data)
         m = _pick(members, rng, ok)
         if m is None:
             return zip_bytes(data, rng, victim)
-        m[1], said = wrap(m[1], rng.choice(change), rng, victim)
-        return _archive(members), f'member {m[0]!r}: {said}'
+        m[1], description = wrap(m[1], rng.choice(changes), rng, victim)
+        return _archive(members), f'member {m[0]!r}: {description}'
 
-    return inner
+    return mutate_member
 
 
 def _json_in_npy(data, change, rng, victim):
-    text, said = change(_header(data)[1], rng, victim)
-    return npy(f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({len(text)},), }}") + text, said
+    text, description = change(_header(data)[1], rng, victim)
+    return npy(f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({len(text)},), }}") + text, description
 
 
 def _json_in_text(data, change, rng, victim):
     import numpy as np
 
-    told = str(np.load(io.BytesIO(data), allow_pickle=False))
-    text, said = change(told.encode(), rng, victim)
+    original = str(np.load(io.BytesIO(data), allow_pickle=False))
+    text, description = change(original.encode(), rng, victim)
     np.save(out := io.BytesIO(), np.array(text.decode('utf-8', 'replace').rstrip('\0')))
-    return out.getvalue(), said
+    return out.getvalue(), description
 
 
 @cache
 def _zeros(n: int) -> tuple[bytes, int]:
-    "n zeros deflated, and their checksum; a block is packed once and repeated"
+    "Return n deflated zeros and their checksum; one block is compressed and repeated"
     block = bytes(2**24)
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     packed, crc = packer.compress(block) + packer.flush(zlib.Z_FULL_FLUSH), 0
@@ -216,7 +215,7 @@ def _zeros(n: int) -> tuple[bytes, int]:
 
 
 def npz_bomb(data, rng, victim):
-    "A member that unpacks to more than 2 GB, with true sizes"
+    "Replace a member by one that decompresses to more than 2 GB, with correct sizes"
     n = 150 * 2**24
     packed, crc = _zeros(n)
     members = _members(data)
@@ -264,7 +263,7 @@ def npz_bomb(data, rng, victim):
         + central
         + struct.pack('<4sHHHHIIH', b'PK\5\6', 0, 0, len(members), len(members), len(central), start + len(local), 0)
     )
-    return out, f'member {m[0]!r} unpacks to {n / 1e9:.1f} GB'
+    return out, f'member {m[0]!r} decompresses to {n / 1e9:.1f} GB'
 
 
 def _crc(head: bytes, n: int) -> int:
@@ -275,14 +274,14 @@ def _crc(head: bytes, n: int) -> int:
 
 
 NPZ = [*ZIP, *[_in_member(NPY)] * 4, npz_bomb]
-NPZ_HEAD = [*NPZ, *[_in_member(JSON, lambda name: name == 'head.npy', _json_in_npy)] * 6]
-NPZ_TOLD = [*NPZ, *[_in_member(JSON, lambda name: name.endswith('told.npy'), _json_in_text)] * 6]
+NPZ_RECORDING = [*NPZ, *[_in_member(JSON, lambda name: name == 'head.npy', _json_in_npy)] * 6]
+NPZ_ANSWER = [*NPZ, *[_in_member(JSON, lambda name: name.endswith('told.npy'), _json_in_text)] * 6]
 
 # ---- film: Zarr in a zip
 
 
 def zstd_zeros(n: int) -> bytes:
-    """Give a frame of zstd that unpacks to n zeros: blocks of one repeated byte."""
+    """Return a zstd frame that decompresses to n zeros: blocks of one repeated byte."""
     block = 2**17
     sizes = [block] * (n // block) + ([n % block] if n % block else [])
     blocks = b''.join(
@@ -298,11 +297,11 @@ def film_bomb(data, rng, victim):
     if m is None:
         return zip_bytes(data, rng, victim)
     m[1] = zstd_zeros(n)
-    return _archive(members), f'member {m[0]!r} unpacks to {n / 1e9:.1f} GB'
+    return _archive(members), f'member {m[0]!r} decompresses to {n / 1e9:.1f} GB'
 
 
 def film_pickle(data, rng, victim):
-    "Zarr of format 2, with objects that are unpickled"
+    "Write Zarr format 2 with objects that would be unpickled"
     shape = next(json.loads(d)['shape'] for name, d, _ in _members(data) if name == 'zarr.json')
     head = dict(
         zarr_format=2,
@@ -369,15 +368,15 @@ FILM = [
     film_pickle,
 ]
 
-# ---- weights of torch
+# ---- PyTorch weights
 
 
-def _tensors(x, path=()):
-    "Every place in a nest of weights: (container, key, path)"
+def _items(x, path=()):
+    "List every item of nested weights: (container, key, path)"
     items = x.items() if isinstance(x, dict) else enumerate(x) if isinstance(x, list) else ()
     out = []
     for k, v in items:
-        out += [(x, k, (*path, k)), *_tensors(v, (*path, k))]
+        out += [(x, k, (*path, k)), *_items(v, (*path, k))]
     return out
 
 
@@ -385,17 +384,17 @@ def weights_value(data, rng, victim):
     import torch
 
     content = torch.load(io.BytesIO(data), weights_only=True)
-    at, key, path = rng.choice(_tensors(content))
+    at, key, path = rng.choice(_items(content))
     v = at[key]
     if isinstance(v, torch.Tensor) and rng.random() < 0.8:
         f = v.float().reshape(-1).clone()
-        what = one_of(rng, 'NaN|infinite|a row less|float64|int64|empty|flat|another value|complex|half|huge|expanded')
+        what = one_of(rng, 'NaN|infinite|row missing|float64|int64|empty|flat|another value|complex|half|huge|expanded')
         if what in ('NaN', 'infinite', 'another value', 'huge'):
             f[rng.randrange(max(1, len(f)))] = dict(
                 zip(('NaN', 'infinite', 'another value', 'huge'), (float('nan'), float('inf'), 0.5, 1e30))
             )[what]
             new = f.reshape(v.shape).to(v.dtype)
-        elif what == 'a row less':
+        elif what == 'row missing':
             new = v[:-1].clone() if v.ndim else v
         elif what == 'empty':
             new = v[:0].clone() if v.ndim else v
@@ -419,7 +418,7 @@ def weights_key(data, rng, victim):
     import torch
 
     content = torch.load(io.BytesIO(data), weights_only=True)
-    at, key, path = rng.choice(_tensors(content))
+    at, key, path = rng.choice(_items(content))
     what = one_of(rng, 'dropped|doubled|renamed')
     if isinstance(at, dict):
         if what != 'dropped':
@@ -436,25 +435,25 @@ def weights_config(data, rng, victim):
     import torch
 
     content = torch.load(io.BytesIO(data), weights_only=True)
-    text, said = rng.choice(JSON)(content['config'].encode(), rng, victim)
+    text, description = rng.choice(JSON)(content['config'].encode(), rng, victim)
     content['config'] = text.decode('latin-1')
     torch.save(content, out := io.BytesIO())
-    return out.getvalue(), f'config: {said}'
+    return out.getvalue(), f'config: {description}'
 
 
 def weights_extra(data, rng, victim):
-    "The configuration that a memory keeps among its weights"
+    "Change the configuration that a memory stores among its weights"
     import torch
 
     content = torch.load(io.BytesIO(data), weights_only=True)
-    places = [(at, k) for at, k, _ in _tensors(content) if str(k).endswith('_extra_state')]
+    places = [(at, k) for at, k, _ in _items(content) if str(k).endswith('_extra_state')]
     if not places:
         return weights_value(data, rng, victim)
     at, k = rng.choice(places)
-    text, said = rng.choice(JSON)(bytes(at[k].tolist()), rng, victim)
+    text, description = rng.choice(JSON)(bytes(at[k].tolist()), rng, victim)
     at[k] = torch.frombuffer(bytearray(text or b'x'), dtype=torch.uint8)
     torch.save(content, out := io.BytesIO())
-    return out.getvalue(), f'_extra_state: {said}'
+    return out.getvalue(), f'_extra_state: {description}'
 
 
 def weights_pickle(data, rng, victim):
@@ -486,24 +485,24 @@ WEIGHTS = [
     weights_pickle,
 ]
 
-# ---- encoders: safetensors, whose header says what they are
+# ---- encoders: safetensors with a description in the header
 
 
 def _parts(data):
-    "The header of safetensors, and what is behind it"
+    "Return the header of safetensors and the bytes after it"
     n = struct.unpack('<Q', data[:8])[0]
     return json.loads(data[8 : 8 + n]), data[8 + n :]
 
 
 def _signed(about: bytes, tensors: dict) -> str:
-    "What an encoder says of itself, with the checksum that is right; as it stands where it cannot be signed"
+    "Return the header of an encoder with a correct checksum, or unchanged if it cannot be signed"
     from srlviz.core.saving import _checksum
 
     try:
-        told = json.loads(about)
-        told['checksum'] = _checksum(told, tensors)
-        return json.dumps(told)
-    except Exception:  # it is no object, or too deep
+        header = json.loads(about)
+        header['checksum'] = _checksum(header, tensors)
+        return json.dumps(header)
+    except Exception:  # not an object, or nested too deeply
         return about.decode('utf-8', 'replace')
 
 
@@ -511,32 +510,32 @@ def encoder_about(data, rng, victim):
     from safetensors.torch import load
 
     head, body = _parts(data)
-    text, said = rng.choice(JSON)(head['__metadata__']['srlviz'].encode(), rng, victim)
+    text, description = rng.choice(JSON)(head['__metadata__']['srlviz'].encode(), rng, victim)
     head['__metadata__']['srlviz'] = _signed(text, load(data))
     new = json.dumps(head).encode()
-    return struct.pack('<Q', len(new)) + new + body, f'about: {said}'
+    return struct.pack('<Q', len(new)) + new + body, f'about: {description}'
 
 
 def encoder_header(data, rng, victim):
     head, body = _parts(data)
-    text, said = rng.choice(JSON)(json.dumps(head).encode(), rng, victim)
-    return struct.pack('<Q', len(text)) + text + body, f'header: {said}'
+    text, description = rng.choice(JSON)(json.dumps(head).encode(), rng, victim)
+    return struct.pack('<Q', len(text)) + text + body, f'header: {description}'
 
 
 def encoder_tensor(data, rng, victim):
-    "A tensor that is another, under a checksum that is right"
+    "Change a tensor and correct the checksum"
     import torch
     from safetensors.torch import load, save
 
     tensors = load(data)
     name = rng.choice(sorted(tensors))
     x = tensors[name]
-    what = one_of(rng, 'NaN|infinite|a row less|float64|int64|empty|flat|another value|dropped|renamed|doubled')
+    what = one_of(rng, 'NaN|infinite|row missing|float64|int64|empty|flat|another value|dropped|renamed|doubled')
     values = {'NaN': float('nan'), 'infinite': float('inf'), 'another value': 0.5}
     if what in values:
         x = x.clone()
         x.view(-1)[rng.randrange(max(1, x.numel()))] = values[what]
-    elif what == 'a row less':
+    elif what == 'row missing':
         x = x[:-1].clone()
     elif what == 'empty':
         x = x[:0].clone()

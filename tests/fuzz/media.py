@@ -1,10 +1,10 @@
-"""Changes of pictures, films and notebooks."""
+"""Mutations of images, videos and notebooks."""
 
 import io, json, struct
 
 from .raw import one_of
 
-# ---- pictures and films
+# ---- images and videos
 
 
 def picture(data, rng, victim):
@@ -14,7 +14,8 @@ def picture(data, rng, victim):
         size = image.size
     what = one_of(rng, 'wider|gray|PNG|GIF of frames|1 pixel|bomb|claims')
     if what == 'claims':
-        at, n = data.find(b'\xff\xc0'), rng.choice([0, 1, 12_000, 65_535])
+        at = data.find(b'\xff\xc0')
+        n = rng.choice([0, 1, 12_000, 65_535])
         return data[: at + 5] + struct.pack('>HH', n, n) + data[at + 9 :], f'claims {n} x {n}'
     size = {
         'wider': (size[0] + 8, size[1]),
@@ -22,8 +23,9 @@ def picture(data, rng, victim):
         'bomb': rng.choice([(12_000, 12_000), (40_000, 40_000)]),
     }.get(what, size)
     image = Image.new('1' if what == 'bomb' else 'L' if what == 'gray' else 'RGB', size)
-    image.save(out := io.BytesIO(), {'PNG': 'PNG', 'bomb': 'PNG', 'GIF of frames': 'GIF'}.get(what, 'JPEG'))
-    return out.getvalue(), f'a picture: {what}'
+    out = io.BytesIO()
+    image.save(out, {'PNG': 'PNG', 'bomb': 'PNG', 'GIF of frames': 'GIF'}.get(what, 'JPEG'))
+    return out.getvalue(), f'another image: {what}'
 
 
 def video(data, rng, victim):
@@ -32,13 +34,14 @@ def video(data, rng, victim):
 
     what = one_of(rng, 'short|long|larger|other|claims|claims|claims')
     if what == 'claims':
-        names_ = [b'stsz', b'stts', b'stco', b'stsc', b'tkhd', b'mvhd', b'avc1', b'moov', b'mdat', b'ftyp', b'elst']
-        at = [(n, i) for n in names_ for i in [data.find(n)] if i > 4]
-        (name, i), v = rng.choice(at), rng.choice([0, 1, 2**31 - 1, 2**32 - 1, 2**30])
+        boxes = [b'stsz', b'stts', b'stco', b'stsc', b'tkhd', b'mvhd', b'avc1', b'moov', b'mdat', b'ftyp', b'elst']
+        at = [(n, i) for n in boxes for i in [data.find(n)] if i > 4]
+        name, i = rng.choice(at)
+        v = rng.choice([0, 1, 2**31 - 1, 2**32 - 1, 2**30])
         off = rng.choice([-4, 4, 8, 12, 16, 20])
         return data[: i + off] + struct.pack('>I', v) + data[i + off + 4 :], f'{name.decode()}{off:+}: {v}'
     n, size = {'short': (3, 32), 'long': (200, 32), 'larger': (12, 64)}.get(what, (12, 32))
-    return encode_film(np.full((n, size, size, 3), 99, np.uint8)), f'another film: {what}'
+    return encode_film(np.full((n, size, size, 3), 99, np.uint8)), f'another video: {what}'
 
 
 # ---- notebooks
@@ -70,19 +73,21 @@ SOURCES = [
 
 
 def notebook_source(data, rng, victim):
-    book = json.loads(data)
-    i, source = rng.randrange(len(book['cells'])), rng.choice(SOURCES)
-    book['cells'][i]['source'] = source
-    return json.dumps(book).encode(), f'source of cell {i}: {source[:30]!r} ({len(source)} characters)'
+    notebook = json.loads(data)
+    i = rng.randrange(len(notebook['cells']))
+    source = rng.choice(SOURCES)
+    notebook['cells'][i]['source'] = source
+    return json.dumps(notebook).encode(), f'source of cell {i}: {source[:30]!r} ({len(source)} characters)'
 
 
 def notebook_output(data, rng, victim):
-    book = json.loads(data)
-    cells = [c for c in book['cells'] if c.get('outputs')]
-    o, source = rng.choice(rng.choice(cells)['outputs']), rng.choice(SOURCES)
-    if 'data' in o:
-        k = rng.choice(list(o['data']))
-        o['data'][k] = rng.choice(
+    notebook = json.loads(data)
+    cells = [c for c in notebook['cells'] if c.get('outputs')]
+    output = rng.choice(rng.choice(cells)['outputs'])
+    source = rng.choice(SOURCES)
+    if 'data' in output:
+        k = rng.choice(list(output['data']))
+        output['data'][k] = rng.choice(
             [
                 source,
                 [source],
@@ -95,10 +100,10 @@ def notebook_output(data, rng, victim):
             ]
         )
         what = k
-    elif 'text' in o:
-        o['text'] = rng.choice([source, 7, [source], [1]])
+    elif 'text' in output:
+        output['text'] = rng.choice([source, 7, [source], [1]])
         what = 'text'
     else:
-        o['traceback'] = rng.choice([[source], 7, [1], source])
+        output['traceback'] = rng.choice([[source], 7, [1], source])
         what = 'traceback'
-    return json.dumps(book).encode(), f'output {what}: {source[:30]!r}'
+    return json.dumps(notebook).encode(), f'output {what}: {source[:30]!r}'

@@ -1,13 +1,13 @@
-"""Mutations of files: of their bytes, of what their format holds, and of the place where they lie.
+"""Mutations of files: of their bytes, of the content of their format, and of their path.
 
-A change takes (bytes, generator, folder of a stranger) and gives (bytes, what was done in words);
-those of `PLACES` take the path instead. MENUS says which changes a kind of file undergoes; case n takes
-the n-th, and again from the start.
+A mutation takes (bytes, random generator, folder `victim` of another user) and returns (bytes, description);
+those of `PLACES` take a path instead of bytes and return only the description. MENUS lists the mutations of each
+kind of file; case n applies number n modulo their count.
 """
 
 from pathlib import Path
 
-from .archives import ENCODER, FILM, NPY, NPZ, NPZ_HEAD, NPZ_TOLD, WEIGHTS
+from .archives import ENCODER, FILM, NPY, NPZ, NPZ_ANSWER, NPZ_RECORDING, WEIGHTS
 from .media import notebook_output, notebook_source, picture, video
 from .raw import PLACES, RAW, foreign
 from .tables import PARQUET
@@ -19,8 +19,8 @@ MENUS = {
     'csv': [*_ANY, *CSV, *CSV, *PLACES],
     'parquet': [*_ANY, *PARQUET, *PARQUET, *PLACES],
     'npz': [*_ANY, *NPZ, *NPZ, *PLACES],
-    'recording': [*_ANY, *NPZ_HEAD, *NPZ_HEAD, *PLACES],
-    'answer': [*_ANY, *NPZ_TOLD, *NPZ_TOLD, *PLACES],
+    'recording': [*_ANY, *NPZ_RECORDING, *NPZ_RECORDING, *PLACES],
+    'answer': [*_ANY, *NPZ_ANSWER, *NPZ_ANSWER, *PLACES],
     'film': [*_ANY, *FILM, *FILM, *PLACES],
     'npy': [*_ANY, *NPY, *NPY, *PLACES],
     'encoder': [*_ANY, *ENCODER, *ENCODER, *PLACES],
@@ -33,11 +33,11 @@ MENUS = {
 
 
 def apply(kind: str, case: int, path: Path, rng, victim: Path) -> str:
-    """Change a file as its case asks for; give what was done in words."""
+    """Apply the mutation of a case to a file; return its description."""
     menu = MENUS[kind]
     change = menu[case % len(menu)]
     if change in PLACES:
         return change(path, rng, victim)
-    data, said = change(path.read_bytes(), rng, victim)
+    data, description = change(path.read_bytes(), rng, victim)
     path.write_bytes(data)
-    return said
+    return description

@@ -1,7 +1,7 @@
-"""Which silent changes are plain: other values that the format holds nothing against; a rule for each kind of file.
+"""Rules for undetectable changes, one for each kind of file: other values that the format allows ("plain values").
 
-A rule takes (bytes before, bytes now, [(digest before, digest now)] of what came out otherwise) and says if the
-change is one that no reader could find: the structure is whole, and every value that differs is a plausible one.
+A rule takes (bytes before, bytes after, [(digest before, digest after)] of the parts that differ) and returns whether
+no reader could detect the change: the structure is intact, and every value that differs is plausible.
 """
 
 import csv, io, json, math, re, zipfile
@@ -21,7 +21,7 @@ def any_of(*rules):
 
 
 def same_shapes(old, new, differ):
-    "Arrays of the same type and shape with other content: bits of a picture"
+    "Plain if the arrays have the same type and shape: only their content differs, such as pixels of an image"
     return all(a and b and a.partition(':')[0] == b.partition(':')[0] for a, b in differ)
 
 
@@ -29,11 +29,11 @@ def same_shapes(old, new, differ):
 
 
 def strict(data: bytes):
-    """Read JSON that has no name twice and no number that is none."""
+    """Parse JSON; reject duplicate names, NaN and infinity."""
 
     def pairs(items):
         if len({k for k, _ in items}) < len(items):
-            raise ValueError('a name stands twice')
+            raise ValueError('duplicate name')
         return dict(items)
 
     def constant(text):
@@ -43,7 +43,7 @@ def strict(data: bytes):
 
 
 def leaves(x, path='') -> dict:
-    """Give path.in.words -> value of whatever is no list and no object, and of those that are empty."""
+    """Return dotted path -> value of all scalars, and of empty lists and objects."""
     items = x.items() if isinstance(x, dict) else enumerate(x) if isinstance(x, list) else None
     if items is None or not x:
         return {path: x}
@@ -64,7 +64,7 @@ def whole(low=0, high=2**53):
 
 
 def json_with(free: dict, check=lambda x: True):
-    """Plain if only fields differ whose path is among the patterns `free`, and they pass its test."""
+    """Plain if all fields that differ match a pattern of `free`, and pass its test."""
 
     def test(path):
         return next((ok for pattern, ok in free.items() if fnmatch(path, pattern)), None)
@@ -104,11 +104,11 @@ WORDS = lambda v: not re.search('[\0-\x1f\x7f]', v)
 
 
 def csv_with(free: dict, otherwise=None, rows='any', unique=(), columns='same', check=lambda rows: True):
-    """Plain if the header is as it was, every row has its cells, and new cells pass the test of their column.
+    """Plain if the header is unchanged, every row is complete, and new cells pass the test of their column.
 
-    rows : 'any' number of them, or the 'same';  unique : columns whose values stand once, together
-    columns : 'same', or 'some': those of `free` may be lacking, and there may be others
-    otherwise : test of columns that are not in `free`
+    rows : 'any' number, or the 'same' number;  unique : columns that together identify a row
+    columns : 'same', or 'some': optional columns of `free` may be missing, and others may be added
+    otherwise : test of the columns that are not in `free`
     """
 
     def rule(old, new, differ):
@@ -124,8 +124,9 @@ def csv_with(free: dict, otherwise=None, rows='any', unique=(), columns='same', 
             return False
         table, known = [dict(zip(head, r)) for r in body], [dict(zip(a[0], r)) for r in a[1:]]
         for c in (c for c in head if c in a[0]):
-            was, ok = {r[c] for r in known}, free.get(c, otherwise)
-            if any(r[c] not in was and not (ok and ok(r[c])) for r in table):
+            known_values = {r[c] for r in known}
+            ok = free.get(c, otherwise)
+            if any(r[c] not in known_values and not (ok and ok(r[c])) for r in table):
                 return False
         keys = [tuple(r.get(c) for c in unique) for r in table]
         return (not unique or len({*keys}) == len(keys)) and check(table)
@@ -137,9 +138,9 @@ def csv_with(free: dict, otherwise=None, rows='any', unique=(), columns='same', 
 
 
 def parquet_with(fixed=(), checks={}, finite=False):
-    """Plain if columns, types and the rows of each group are as before, and new values pass the check of their column.
+    """Plain if columns, types and row groups are unchanged, and new values pass the check of their column.
 
-    fixed : columns that hold the same;  finite : numbers of others that were finite are so
+    fixed : columns with unchanged values;  finite : whether new numbers of the other columns are finite
     """
 
     def rule(old, new, differ):
@@ -173,29 +174,29 @@ def _finite(v):
 # ---- archives
 
 
-def _whole(data):
+def _intact(data):
     z = zipfile.ZipFile(io.BytesIO(data))
     names = z.namelist()
     return z if z.testzip() is None and len({*names}) == len(names) else None
 
 
-def npz_with(check=lambda name, array: True, head=None, told=None):
-    """Plain if the archive is whole and has arrays of the same names, types and shapes that pass a check.
+def npz_with(check=lambda name, array: True, head=None, header=None):
+    """Plain if the archive is intact and its arrays have the same names, types and shapes, and pass a check.
 
-    head : rule of the JSON in head.npy;  told : rule of that in the text of an array called told
+    head : rule for the JSON in head.npy;  header : rule for the JSON in an array `header` of text
     """
 
     def rule(old, new, differ):
         import numpy as np
 
-        a, b = _whole(old), _whole(new)
+        a, b = _intact(old), _intact(new)
         if b is None or sorted(a.namelist()) != sorted(b.namelist()):
             return False
         for name in a.namelist():
             x, y = (np.load(io.BytesIO(z.read(name)), allow_pickle=False) for z in (a, b))
-            if name.endswith(('told.npy', 'header.npy')) and told:
+            if name.endswith(('told.npy', 'header.npy')) and header:
                 texts = [str(v).encode() for v in (x, y)]
-                if y.dtype.kind != 'U' or texts[0] != texts[1] and not told(*texts, differ):
+                if y.dtype.kind != 'U' or texts[0] != texts[1] and not header(*texts, differ):
                     return False
             elif name == 'head.npy' and head:
                 if y.dtype != np.uint8 or x.tobytes() != y.tobytes() and not head(x.tobytes(), y.tobytes(), differ):
@@ -213,8 +214,8 @@ def npz_with(check=lambda name, array: True, head=None, told=None):
 
 
 def film(old, new, differ):
-    """Plain if the film of a recording is stored as before, and only its pixels differ."""
-    a, b = _whole(old), _whole(new)
+    """Plain if the storage of a film is unchanged, and only its pixels differ."""
+    a, b = _intact(old), _intact(new)
     if b is None or sorted(a.namelist()) != sorted(b.namelist()) or not same_shapes(old, new, differ):
         return False
     x, y = (strict(z.read('zarr.json')) for z in (a, b))
@@ -224,40 +225,40 @@ def film(old, new, differ):
 
 
 def npy(old, new, differ):
-    """Plain if size and header are as before."""
+    """Plain if size and header are unchanged."""
     return len(old) == len(new) and old[:128] == new[:128]
 
 
 def weights_with(free: dict, finite: bool = False):
-    """Plain if the archive is whole, with tensors of the same kinds and shapes, and else differs only in `free`."""
+    """Plain if the archive is intact, with the same types and shapes of tensors, and differs only in `free`."""
 
     def rule(old, new, differ):
         import torch
 
-        if _whole(new) is None:
+        if _intact(new) is None:
             return False
-        a, b = (_nest(torch.load(io.BytesIO(x), weights_only=True), finite) for x in (old, new))
+        a, b = (_describe(torch.load(io.BytesIO(x), weights_only=True), finite) for x in (old, new))
         x, y = (json.dumps(v, sort_keys=True).encode() for v in (a, b))
         return json_with(free)(x, y, differ)
 
     return rule
 
 
-def _nest(x, finite):
+def _describe(x, finite):
     import torch
 
     if isinstance(x, torch.Tensor):
-        told = 'float' if x.is_floating_point() else f'{x.dtype}{x.tolist() if x.numel() < 1000 else ""}'
-        return f'{told} {tuple(x.shape)}' + (
+        kind = 'float' if x.is_floating_point() else f'{x.dtype}{x.tolist() if x.numel() < 1000 else ""}'
+        return f'{kind} {tuple(x.shape)}' + (
             '' if not finite or bool(torch.isfinite(x.float()).all()) else ' not finite'
         )
     if isinstance(x, dict):
-        return {str(k): _nest(v, finite) for k, v in x.items()}
-    return [_nest(v, finite) for v in x] if isinstance(x, (list, tuple)) else x
+        return {str(k): _describe(v, finite) for k, v in x.items()}
+    return [_describe(v, finite) for v in x] if isinstance(x, (list, tuple)) else x
 
 
 def notebook(old, new, differ):
-    """Plain if it is a notebook by the rules of nbformat."""
+    """Plain if nbformat accepts the notebook."""
     import nbformat
 
     strict(new)
@@ -266,15 +267,15 @@ def notebook(old, new, differ):
 
 
 def encoder_with(free: dict):
-    """Plain if the tensors have their types and shapes and no NaN, and the header differs only in `free`."""
+    """Plain if the tensors have unchanged types and shapes and no NaN, and the header differs only in `free`."""
 
     def rule(old, new, differ):
         from safetensors.torch import load
 
-        a, b = ({k: _nest(x, False) for k, x in load(data).items()} for data in (old, new))
+        a, b = ({k: _describe(x, False) for k, x in load(data).items()} for data in (old, new))
         head = [json.loads(data[8 : 8 + int.from_bytes(data[:8], 'little')])['__metadata__'] for data in (old, new)]
         texts = [h['srlviz'].encode() for h in head]
-        sound = not any(x.isnan().any() for x in load(new).values() if x.is_floating_point())
-        return a == b and sound and json_with({'checksum': TEXT} | free)(*texts, differ)
+        without_nan = not any(x.isnan().any() for x in load(new).values() if x.is_floating_point())
+        return a == b and without_nan and json_with({'checksum': TEXT} | free)(*texts, differ)
 
     return rule

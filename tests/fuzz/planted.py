@@ -1,4 +1,7 @@
-"""Readers with one fault each, and one without: what the fuzzer has to see. `python -m fuzz.planted` tries them."""
+"""Planted faults: readers with one fault each, which the fuzzer has to detect, and one reader without a fault.
+
+`python -m fuzz.planted` runs the fuzzer on them and prints the verdicts.
+"""
 
 import json, os, signal, subprocess, sys, time
 from pathlib import Path
@@ -13,26 +16,26 @@ def make(place):
 
 
 def good(place) -> dict:
-    """Read a small table as a reader should."""
+    """Read a small table correctly."""
     path = place / 'sums.csv'
     if path.is_symlink() or not path.is_file():
-        raise ValueError(f'{path} is no regular file')
+        raise ValueError(f'{path} is not a regular file')
     try:
         head, *rows = [line.split(',') for line in path.read_text('utf-8').splitlines()]
         table = {name: n for name, n in rows}
         if head != ['name', 'n'] or len(table) != 3 or '' in table or not all(map(integer(), table.values())):
-            raise ValueError('it is something else')
+            raise ValueError('unexpected content')
     except ValueError as e:
         raise ValueError(f'{path} is damaged: {e}') from e
     return {'table': table}
 
 
-def bare(place):
+def read_unchecked(place):
     return {'table': [line.split(',')[1] for line in (place / 'sums.csv').read_text().splitlines()]}
 
 
-def _instead(fault):
-    "A reader that does something else where it should say what is wrong"
+def _on_error(fault):
+    "Return a reader that calls `fault` instead of raising an error"
 
     def touch(place):
         try:
@@ -47,11 +50,11 @@ def overwrite(place):
     (place.parent / 'victim' / 'keep').write_text('mine')
 
 
-def away(place):
+def make_folder(place):
     Path(f'/tmp/srlviz-fuzz-planted-{os.getpid()}').mkdir()
 
 
-def remove(place):
+def remove_file(place):
     (place / 'diary.txt').unlink()
 
 
@@ -59,13 +62,13 @@ def start_another(place):
     subprocess.run(['true'])
 
 
-def hoard(place):
+def use_memory(place):
     with open(place / 'sums.csv', 'rb') if (place / 'sums.csv').is_file() else open(os.devnull, 'rb'):
         kept = bytearray(2**27)
     kept[::4096] = b'x' * len(kept[::4096])
 
 
-def want(place):
+def allocate_too_much(place):
     try:
         bytearray(2**40)
     except MemoryError as e:
@@ -73,16 +76,16 @@ def want(place):
 
 
 FAULTS = {
-    'bare': bare,
-    'silent': _instead(lambda place: None),
-    'hang': _instead(lambda place: time.sleep(60)),
-    'memory': _instead(hoard),
-    'memory that was refused': _instead(want),
-    'outside': _instead(overwrite),
-    'outside, a file of the folder': _instead(remove),
-    'outside, far away': _instead(away),
-    'ran': _instead(start_another),
-    'killed': _instead(lambda place: os.kill(os.getpid(), signal.SIGSEGV)),
+    'bare': read_unchecked,
+    'silent': _on_error(lambda place: None),
+    'hang': _on_error(lambda place: time.sleep(60)),
+    'memory': _on_error(use_memory),
+    'memory that was refused': _on_error(allocate_too_much),
+    'outside': _on_error(overwrite),
+    'outside, a file of the folder': _on_error(remove_file),
+    'outside, far away': _on_error(make_folder),
+    'ran': _on_error(start_another),
+    'killed': _on_error(lambda place: os.kill(os.getpid(), signal.SIGSEGV)),
 }
 
 _RULE = csv_with({'name': lambda v: bool(v), 'n': integer()}, rows='same', unique=('name',))
@@ -90,17 +93,18 @@ READERS = [Reader(name, 'csv', 'sums.csv', make, touch, _RULE) for name, touch i
 
 
 def main() -> None:
-    """Print reader -> verdict -> number of cases."""
+    """Print reader -> verdict -> number of cases, as JSON."""
     import numpy, pandas, torch  # noqa: F401, E401
 
-    run.MOST, run.ROOM = 2**26, 2**29  # less than in earnest
-    out = {r.name: {} for r in READERS}
+    run.MAX_MEMORY = 2**26  # smaller limits than those of real readers
+    run.MAX_ADDRESS_SPACE = 2**29
+    counts = {r.name: {} for r in READERS}
     cases = lambda r: range(56) if r.name == 'good' else [12] if r.name == 'hang' else [12, 14, 16, 20]
     for x in run.fuzz(READERS, cases, limit=8.0):
-        out[x.reader][x.verdict] = out[x.reader].get(x.verdict, 0) + 1
-    for left in Path('/tmp').glob('srlviz-fuzz-planted-*'):
-        left.rmdir()
-    print(json.dumps(out))
+        counts[x.reader][x.verdict] = counts[x.reader].get(x.verdict, 0) + 1
+    for folder in Path('/tmp').glob('srlviz-fuzz-planted-*'):
+        folder.rmdir()
+    print(json.dumps(counts))
 
 
 if __name__ == '__main__':

@@ -1,65 +1,70 @@
-"""Which functions of the package read files, and which of them no specimen of the fuzzer is for, and why."""
+"""Functions of the package that read files, and the reasons why some of them have no specimen in the fuzzer."""
 
 import importlib, inspect, pkgutil, re
 
-_NAME = re.compile('(load|read|open|from)(_.*)?')
-_PLACES = ('path', 'paths', 'file', 'folder', 'root', 'source')
-_BY = {
-    *(
-        'open_file',
-        'read_bytes',
-        'read_json',
-        'read_npz',
-        'Npz',
-        'table_text',
-        'load_weights',
-        'load_encoder',
-        'safe_open',
-    ),
-    *('open_footer', 'read_groups', 'read_table', 'open_video', 'read_text', 'read_parquet', 'read_csv', 'read_schema'),
+_READER_NAME = re.compile('(load|read|open|from)(_.*)?')
+_PATH_PARAMETERS = ('path', 'paths', 'file', 'folder', 'root', 'source')
+_READING_CALLS = {
+    'open_file',
+    'read_bytes',
+    'read_json',
+    'read_npz',
+    'Npz',
+    'table_text',
+    'load_weights',
+    'load_encoder',
+    'safe_open',
+    'open_footer',
+    'read_groups',
+    'read_table',
+    'open_video',
+    'read_text',
+    'read_parquet',
+    'read_csv',
+    'read_schema',
 }
 
-_NO_FILE = 'no file of others: of the kernel, of the package itself, or code that runs'
-_WRITES = 'a part of writing, which reads what it has just written or begun'
-_HALF = 'half a set of flights, which only who made it goes on with; 02_data/landing/04_shards forges its notes'
-_ONE_LINE = 'load_encoder with its class'
+_NO_FILE = 'no untrusted file: a file of the kernel or of the package itself, or code that runs'
+_WRITES = 'part of a writer, which reads its own finished or partial files'
+_PARTIAL = 'a partial set of flights, which only its author resumes; 02_data/landing/04_shards forges its notes'
+_CALLS_LOAD_ENCODER = 'calls only load_encoder, with its class'
 _FORGED = 'forged in tests/test_foreign_results.py and tests/test_foreign_tables.py'
-_HEADER = 'the header alone, of what the reader of its kind then reads; forged in 09_studies/08_load'
-_BY_JSON = 'read_json, and a check of its fields in the notebook of its module'
+_HEADER = 'only the header of a file that the reader of its kind then reads; forged in 09_studies/08_load'
+_READ_JSON = 'read_json and a check of its fields, tested in the notebook of its module'
 
-# reader -> why no row of readers.py is for it
+# reader -> reason why it has no row in readers.py
 ELSEWHERE = {
     'agents.checkpoint.Checkpoint.load': 'load_weights, as the checkpoint of `train`; 05_agents/06_recurrent forges it',
-    'agents.player.MemoryAgent.load': _ONE_LINE,
+    'agents.player.MemoryAgent.load': _CALLS_LOAD_ENCODER,
     'data.landing.card.data_card': _WRITES,
     'data.landing.card._file': _WRITES,
     'data.landing.fleet._code_hash': _NO_FILE,
-    'data.landing.fleet._read_request': _HALF,
-    'data.landing.flights.is_flights': _BY_JSON,
-    'data.landing.growth._requested_flights': _HALF,
-    'data.landing.growth._split_short_shards': _HALF,
+    'data.landing.fleet._read_request': _PARTIAL,
+    'data.landing.flights.is_flights': _READ_JSON,
+    'data.landing.growth._requested_flights': _PARTIAL,
+    'data.landing.growth._split_short_shards': _PARTIAL,
     'data.lerobot._video_info': _WRITES,
-    'data.landing.shards._read_flight_note': _HALF,
-    'data.landing.shards.read_shard_note': _HALF,
-    'encoders.baselines._Unlearned.load': _ONE_LINE,
-    'encoders.frames.cnn.FrameEncoder.load': _ONE_LINE,
-    'encoders.sequences.encoder.SequenceEncoder.load': _ONE_LINE,
-    'encoders.sequences.statistics.WindowStatistics.load': _ONE_LINE,
-    'encoders.frames.resnet.load_resnet': 'its smallest file has 45 MB; 03_encoders/frames/07_resnet forges it',
-    'encoders.frames.resnet._digest': 'of load_resnet',
+    'data.landing.shards._read_flight_note': _PARTIAL,
+    'data.landing.shards.read_shard_note': _PARTIAL,
+    'encoders.baselines._Unlearned.load': _CALLS_LOAD_ENCODER,
+    'encoders.frames.cnn.FrameEncoder.load': _CALLS_LOAD_ENCODER,
+    'encoders.sequences.encoder.SequenceEncoder.load': _CALLS_LOAD_ENCODER,
+    'encoders.sequences.statistics.WindowStatistics.load': _CALLS_LOAD_ENCODER,
+    'encoders.frames.resnet.load_resnet': 'its smallest file is 45 MB; 03_encoders/frames/07_resnet forges it',
+    'encoders.frames.resnet._digest': 'called by load_resnet',
     'envs.pomdp.base.memory_bytes': _NO_FILE,
-    'envs.pomdp.belief.ExactBelief.load': _ONE_LINE,
+    'envs.pomdp.belief.ExactBelief.load': _CALLS_LOAD_ENCODER,
     'studies.papers.atari._result': _FORGED,
     'studies.papers.landing._saved_files': _FORGED,
-    'studies.papers.landing._set_and_budget': _BY_JSON,
+    'studies.papers.landing._set_and_budget': _READ_JSON,
     'studies.papers.landing._read_history': 'forged in 09_studies/papers/07_landing',
     'studies.papers.landing.shipped_curves': _NO_FILE,
     'agents.player._sweep_files': _FORGED,
     'agents.player.load_agents': 'load_policy, for each file of a folder',
     'core.scores._paper_names': _NO_FILE,
-    'studies.sweeps.commands.read_grid': _BY_JSON,
-    'studies.page.is_srlviz_page': _BY_JSON,
-    'studies.run.is_result': _BY_JSON,
+    'studies.sweeps.commands.read_grid': _READ_JSON,
+    'studies.page.is_srlviz_page': _READ_JSON,
+    'studies.run.is_result': _READ_JSON,
     'studies.sweeps.store.open_store': _WRITES,
     'studies.sweeps.store.request_trials': _WRITES,
     'studies.sweeps.store._read_claim': _WRITES,
@@ -80,16 +85,16 @@ ELSEWHERE = {
 
 
 def file_readers() -> dict[str, tuple[str, int]]:
-    """Walk the package: module.name -> (file, first line) of what reads a file, by its name or by what it calls."""
+    """Find the functions of the package that read files, by name or by calls: module.name -> (file, first line)."""
     import srlviz
 
     found = {}
     for info in pkgutil.walk_packages(srlviz.__path__, 'srlviz.'):
         module = importlib.import_module(info.name)
-        for name, thing in vars(module).items():
-            if getattr(thing, '__module__', None) != info.name:
+        for name, member in vars(module).items():
+            if getattr(member, '__module__', None) != info.name:
                 continue
-            members = vars(thing).items() if inspect.isclass(thing) else [(None, thing)]
+            members = vars(member).items() if inspect.isclass(member) else [(None, member)]
             for method, function in members:
                 function = inspect.unwrap(getattr(function, '__func__', function))
                 if inspect.isfunction(function) and _reads(method or name, function):
@@ -99,8 +104,8 @@ def file_readers() -> dict[str, tuple[str, int]]:
 
 
 def _reads(name: str, function) -> bool:
-    if not function.__code__.co_filename.endswith('.py') or _BY & {*function.__code__.co_names}:
-        return bool(_BY & {*function.__code__.co_names})
+    if not function.__code__.co_filename.endswith('.py') or _READING_CALLS & {*function.__code__.co_names}:
+        return bool(_READING_CALLS & {*function.__code__.co_names})
     parameters = inspect.signature(function).parameters.values()
-    place = any(p.name in _PLACES or 'Path' in str(p.annotation) for p in parameters)
-    return place and bool(_NAME.fullmatch(name))
+    takes_path = any(p.name in _PATH_PARAMETERS or 'Path' in str(p.annotation) for p in parameters)
+    return takes_path and bool(_READER_NAME.fullmatch(name))

@@ -1,11 +1,11 @@
-"""Changes of any file: its bytes, another under its name, something else in its place; hostile names and words."""
+"""Mutations of any file: its bytes, a foreign file under its name, or no regular file; malicious names and values."""
 
 import io, os, pickle, shutil, socket, struct, zipfile
 from functools import partial
 
 
 def one_of(rng, words: str) -> str:
-    """Choose one of words that are parted by |."""
+    """Choose one of the words separated by |."""
     return rng.choice(words.split('|'))
 
 
@@ -20,7 +20,7 @@ def cut(data, rng, victim):
 def cut_line(data, rng, victim):
     ends = [i + 1 for i, b in enumerate(data) if b == 10] or [len(data) // 2]
     n = rng.choice(ends)
-    return data[:n], f'cut behind a line, to {n} of {len(data)} bytes'
+    return data[:n], f'cut after a line, to {n} of {len(data)} bytes'
 
 
 def cut_header(data, rng, victim):
@@ -44,10 +44,8 @@ def replace(data, rng, victim):
 
 
 def insert(data, rng, victim):
-    i, what = (
-        rng.randrange(len(data) + 1),
-        rng.choice([b'\0', b'"', b'\n', b',', b'{', b'\xef\xbb\xbf', b'\xff\xfe', b'\r', b' ' * 1000]),
-    )
+    i = rng.randrange(len(data) + 1)
+    what = rng.choice([b'\0', b'"', b'\n', b',', b'{', b'\xef\xbb\xbf', b'\xff\xfe', b'\r', b' ' * 1000])
     return data[:i] + what + data[i:], f'{what[:8]!r} inserted at {i}'
 
 
@@ -97,7 +95,7 @@ RAW = [
 
 
 class Evil:
-    "What makes a folder when it is unpickled"
+    "An object that makes a folder when it is unpickled"
 
     def __init__(self, path):
         self.path = str(path)
@@ -154,7 +152,7 @@ def npy(header: str) -> bytes:
     return b'\x93NUMPY\x01\x00' + struct.pack('<H', len(text)) + text
 
 
-# ---- the place of the file
+# ---- no regular file at the path
 
 
 def missing(path, rng, victim):
@@ -195,7 +193,7 @@ def circle(path, rng, victim):
 def unix_socket(path, rng, victim):
     path.unlink()
     here = os.getcwd()
-    os.chdir(path.parent)  # the path of a socket is short
+    os.chdir(path.parent)  # paths of sockets are limited in length
     try:
         socket.socket(socket.AF_UNIX).bind(path.name)
     finally:
@@ -209,10 +207,10 @@ def link_away(path, rng, victim):
     return 'moved away, a link in its place'
 
 
-def link_stranger(path, rng, victim):
+def link_victim(path, rng, victim):
     path.unlink()
     path.symlink_to(victim / 'keep')
-    return "a link to a stranger's file"
+    return 'a link to a file of the victim'
 
 
 def _is_top(path, victim):
@@ -221,19 +219,19 @@ def _is_top(path, victim):
 
 def link_folder(path, rng, victim):
     if _is_top(path, victim):
-        return link_away(path, rng, victim)  # the whole set may lie behind a link
+        return link_away(path, rng, victim)  # the specimen as a whole may be behind a link
     away = victim / 'moved'
     shutil.move(path.parent, away)
     path.parent.symlink_to(away)
     return 'its folder moved away, a link in its place'
 
 
-def link_stranger_folder(path, rng, victim):
+def link_victim_folder(path, rng, victim):
     if _is_top(path, victim):
-        return link_stranger(path, rng, victim)
+        return link_victim(path, rng, victim)
     shutil.rmtree(path.parent)
     path.parent.symlink_to(victim)
-    return "its folder is a link to a stranger's"
+    return 'its folder is a link to a folder of the victim'
 
 
 PLACES = [
@@ -245,16 +243,16 @@ PLACES = [
     circle,
     unix_socket,
     link_away,
-    link_stranger,
+    link_victim,
     link_folder,
-    link_stranger_folder,
+    link_victim_folder,
 ]
 
-# ---- hostile values
+# ---- malicious values
 
 
 def names(rng, victim) -> list[str]:
-    """Names that lead elsewhere, or nowhere."""
+    """Return file names that point outside the folder, or are invalid."""
     up = '../' * rng.randint(1, 4)
     return [
         f'{up}victim/keep',
@@ -279,11 +277,11 @@ def names(rng, victim) -> list[str]:
 
 
 class Text(str):
-    "A piece of JSON as it is to be written"
+    "JSON that is written unchanged"
 
 
 class Pairs(list):
-    "An object of JSON: [name, value] in order, so that names may stand twice"
+    "A JSON object as ordered [name, value] pairs, so that names may occur twice"
 
 
 DEEP = 100_000

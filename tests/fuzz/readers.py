@@ -1,4 +1,7 @@
-"""Who reads what: for each file from others a small valid specimen, what reads all of it, and what may change in it."""
+"""Readers under test: for each untrusted file a small valid specimen, a function that reads all of it, and a rule.
+
+The rule accepts the changes of the file that no reader could detect.
+"""
 
 import hashlib, json, sys
 from collections.abc import Callable
@@ -30,15 +33,15 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for support.flights_simula
 
 @dataclass(frozen=True)
 class Reader:
-    """A file that is read.
+    """A file and the function that reads it.
 
-    make : folder -> None, puts a specimen there;  touch : folder -> part -> value, reads all of it
-    target : the file that is mutated, or a pattern of its name, and its kind, a key of `mutate.MENUS`
-    plain : rule of `plain.py`;  verify : folder -> part -> value, a ValueError for what it finds
-    sign : (folder, target), puts its checksum into the manifest, as a stranger can
-    writes : patterns of what reading may write, relative to the folder
-    says : other words by which an error may tell what it is about
-    optional : whether the file may as well be missing
+    make : folder -> None, writes a specimen into it;  touch : folder -> part -> value, reads all of it
+    target : the file that is mutated, or a pattern of its name;  kind : its kind, a key of `mutate.MENUS`
+    plain : rule of `plain.py`;  verify : folder -> part -> value, raises a ValueError for faults in the files
+    sign : (folder, target), writes the checksum of the file into the manifest, as an attacker can
+    writes : patterns of the files that reading may write, relative to the folder
+    accepted_names : other strings by which an error may identify the file
+    optional : whether the file may be missing
     """
 
     name: str
@@ -50,12 +53,12 @@ class Reader:
     verify: Callable | None = None
     sign: Callable | None = None
     writes: tuple[str, ...] = ()
-    says: tuple[str, ...] = ()
+    accepted_names: tuple[str, ...] = ()
     optional: bool = False
 
 
 def of_recording(r, prefix='') -> dict:
-    """Everything that a recording gives."""
+    """Return all values of a recording: part -> value."""
     out = {
         'name': r.name,
         'hz': r.hz,
@@ -83,7 +86,7 @@ RATE = lambda v: v is None or POSITIVE(v)
 
 
 def sign_files(folder: Path, target: str) -> None:
-    """Put the size and the checksum of a file into meta/info.json."""
+    """Write the size and the checksum of a file into meta/info.json."""
     path = folder / 'meta' / 'info.json'
     if not path.is_file() or path.is_symlink():
         return
@@ -97,7 +100,7 @@ def sign_files(folder: Path, target: str) -> None:
 
 
 def toy_recording():
-    """Three short episodes with one of everything."""
+    """Return three short episodes with every kind of observation and factor."""
     from srlviz.core.recordings import Episode, Factor, Recording
 
     def episode(i):
@@ -137,7 +140,7 @@ def toy_recording():
 
 def recording_folder(place):
     toy_recording().save(place / 'set')
-    _up(place)
+    _move_up(place)
 
 
 def recording_file(place):
@@ -158,8 +161,8 @@ def recording_half(place):
         write_episode(place, f'{i:06}', e)
 
 
-def _up(place):
-    "The specimen is the folder itself"
+def _move_up(place):
+    "Move the files of `set` into the folder itself"
     for p in [*(place / 'set').iterdir()]:
         p.rename(place / p.name)
     (place / 'set').rmdir()
@@ -171,7 +174,7 @@ def read_folder(place):
     r = load_recording(place)
     return (
         of_recording(r)
-        | {'look': repr(r).count('\n'), 'fingerprint': len(r.fingerprint())}
+        | {'repr': repr(r).count('\n'), 'fingerprint': len(r.fingerprint())}
         | {f'cached {k}': v for k, v in read_cached(place).items() if 'obs' in k}
     )
 
@@ -200,7 +203,7 @@ def verify_file(place):
     return {'sound': verify_recording(place / 'toy.npz')}
 
 
-def go_on(place):
+def resume_recording(place):
     from srlviz.core.storage import finish_recording, write_episode
 
     r = toy_recording()
@@ -235,7 +238,7 @@ _HEAD = json_with(
 _FINITE = lambda name, a: a.dtype.kind not in 'fc' or bool(np.isfinite(a).all())
 
 
-def _splits(old, new, differ):
+def _splits_rule(old, new, differ):
     a, b = plain.strict(old), plain.strict(new)
     keys = [k for v in b.values() for k in v]
     return {*b} <= {*SPLITS, ''} and len({*keys}) == len(keys) and {*keys} <= {f'{i:06}' for i in range(3)} and bool(a)
@@ -251,15 +254,15 @@ def _in_recording(target, kind, rule, sign=sign_files):
     return Reader(f'recording {target}', kind, target, recording_folder, read_folder, rule, verify_folder, sign, _CACHE)
 
 
-_KEYS = ('episode 00000',)  # after which its files are called
-_WHILE = 'partial', 'partial/*', 'steps', 'steps/*', 'frames/*', 'meta', 'meta/*', 'episodes.parquet', *_CACHE
+_EPISODE_NAMES = ('episode 00000',)  # the files of an episode are named after it
+_RESUME_WRITES = 'partial', 'partial/*', 'steps', 'steps/*', 'frames/*', 'meta', 'meta/*', 'episodes.parquet', *_CACHE
 RECORDINGS = [
     Reader(
         'recording .npz', 'recording', 'toy.npz', recording_file, read_file, plain.npz_with(head=_HEAD), verify_file
     ),
     _in_recording('meta/info.json', 'json', _INFO, None),
     _in_recording('meta/factors.csv', 'csv', _FACTORS),
-    _in_recording('meta/splits.json', 'json', _splits),
+    _in_recording('meta/splits.json', 'json', _splits_rule),
     _in_recording('meta/stats.json', 'json', plain.never),
     _in_recording('episodes.parquet', 'parquet', _EPISODES),
     _in_recording('steps/000.parquet', 'parquet', plain.parquet_with()),
@@ -273,30 +276,30 @@ RECORDINGS = [
         'json',
         'partial/000001.json',
         recording_half,
-        go_on,
+        resume_recording,
         _NOTE,
-        writes=_WHILE,
-        says=_KEYS,
+        writes=_RESUME_WRITES,
+        accepted_names=_EPISODE_NAMES,
     ),
     Reader(
         'half a recording partial/*.parquet',
         'parquet',
         'partial/000001.parquet',
         recording_half,
-        go_on,
+        resume_recording,
         plain.parquet_with(),
-        writes=_WHILE,
-        says=_KEYS,
+        writes=_RESUME_WRITES,
+        accepted_names=_EPISODE_NAMES,
     ),
     Reader(
         'half a recording frames/*.zip',
         'film',
         'frames/frame/000001.zip',
         recording_half,
-        go_on,
+        resume_recording,
         plain.film,
-        writes=_WHILE,
-        says=_KEYS,
+        writes=_RESUME_WRITES,
+        accepted_names=_EPISODE_NAMES,
     ),
 ]
 
@@ -307,7 +310,7 @@ def flights(place):
     from support.flights_simulator import make
 
     make(place / 'set', 3)
-    _up(place)
+    _move_up(place)
 
 
 def flights_cached(place):
@@ -330,7 +333,7 @@ def read_cached_flights(place):
     from srlviz.core.storage import row_cache
     from srlviz.data.landing import read_flights
 
-    with patch.object(row_cache, '_SMALL', 0):  # a set that is too large for memory
+    with patch.object(row_cache, '_SMALL', 0):  # as for a set that is too large for memory
         r = read_flights(place)
         return {str(i): np.asarray(e.obs['sensors']) for i, e in enumerate(r)}
 
@@ -368,8 +371,8 @@ _FLIGHTS_INFO = json_with(
         'factors.*.kind': one_of(*KINDS),
     }
 )
-_PLACE = 'flight_id', 'flight_index', 'n_frames', 'data', 'row_group', 'row_offset', 'video'
-_FLIGHTS = plain.parquet_with(_PLACE, {'split': SPLIT, 'ended': one_of(*ENDINGS)})
+_FIXED_COLUMNS = 'flight_id', 'flight_index', 'n_frames', 'data', 'row_group', 'row_offset', 'video'
+_FLIGHTS = plain.parquet_with(_FIXED_COLUMNS, {'split': SPLIT, 'ended': one_of(*ENDINGS)})
 _DATA = plain.parquet_with(('flight_index', 'frame_index', 'timestamp'), finite=True)
 _COLUMNS = csv_with(
     {'name': WORDS, 'group': WORDS, 'units': WORDS, 'role': WORDS, 'mean': numeral(), 'std': numeral(0)},
@@ -379,7 +382,7 @@ _COLUMNS = csv_with(
 _SPLITS_OF_PAPER = 'train', 'val', 'test.train', 'test.val'
 
 
-def _paper(old, new, differ):
+def _published_splits_rule(old, new, differ):
     x = plain.strict(new)
     airports = [a for part in (x['train'], x['val'], x['test']['train'], x['test']['val']) for a in part]
     return (
@@ -398,7 +401,7 @@ FLIGHTS = [
     _in_flights('meta/flights.parquet', 'parquet', _FLIGHTS),
     _in_flights('meta/columns.csv', 'csv', _COLUMNS),
     _in_flights('meta/stats.json', 'json', plain.never),
-    _in_flights('meta/splits.json', 'json', _paper),
+    _in_flights('meta/splits.json', 'json', _published_splits_rule),
     _in_flights('meta/request.json', 'json', plain.never),
     _in_flights('README.md', 'text', plain.never),
     _in_flights('data/chunk-000/file-000.parquet', 'parquet', _DATA),
@@ -442,7 +445,7 @@ def _published(place, film):
         segment=8,
         progress=False,
     )
-    _up(place)
+    _move_up(place)
 
 
 def published_jpg(place):
@@ -456,16 +459,17 @@ def published_mp4(place):
 def read_layout(place):
     from srlviz.data.landing.published import read_published
 
-    whole_, task = read_published(place, columns='file'), read_published(place, task='autoregression', columns='file')
+    full = read_published(place, columns='file')
+    task = read_published(place, task='autoregression', columns='file')
     blind = read_published(place, columns='file', frames=False)
-    return of_recording(whole_) | of_recording(task, 'task ') | of_recording(blind, 'blind ')
+    return of_recording(full) | of_recording(task, 'task ') | of_recording(blind, 'blind ')
 
 
 _TABLE = csv_with({}, otherwise=numeral(-3e38, 3e38), rows='same')
 
 
-def _sensors(old, new, differ):
-    "A table of sensors may have other names: the file says what its columns are"
+def _sensors_rule(old, new, differ):
+    "Accept other names of columns: the file itself defines them"
     head, _, body = new.partition(b'\n')
     names = head.decode().split(',')
     renamed = old.partition(b'\n')[0] + b'\n' + body
@@ -476,14 +480,14 @@ def _sensors(old, new, differ):
     )
 
 
-def _in_published(target, kind, rule, make=published_jpg, **more):
-    return Reader(f'published {target}', kind, target, make, read_layout, rule, **more)
+def _in_published(target, kind, rule, make=published_jpg, **options):
+    return Reader(f'published {target}', kind, target, make, read_layout, rule, **options)
 
 
 PUBLISHED = [
-    _in_published('splits.json', 'json', _paper, optional=True),
-    _in_published('KSEA/flight0/X.csv', 'csv', _sensors),
-    _in_published('KSEA/flight0/autoregression/target.csv', 'csv', _sensors),
+    _in_published('splits.json', 'json', _published_splits_rule, optional=True),
+    _in_published('KSEA/flight0/X.csv', 'csv', _sensors_rule),
+    _in_published('KSEA/flight0/autoregression/target.csv', 'csv', _sensors_rule),
     _in_published('KSEA/flight0/data_3.jpg', 'jpg', plain.same_shapes),
     _in_published('KSEA/flight0/data.mp4', 'mp4', plain.same_shapes, published_mp4),
 ]
@@ -503,8 +507,8 @@ def read_scores(place):
     return {'table': load_scores(place / 'scores.csv')}
 
 
-def _scores(old, new, differ):
-    "Another table may be a good one, but not the beginning of this; a share lies in [0, 1]"
+def _scores_rule(old, new, differ):
+    "Accept another valid table with values in [0, 1], but no truncated one"
     from srlviz.core.scores import SCORE_COLUMNS
 
     key = [c for c in SCORE_COLUMNS if c != 'value']
@@ -513,10 +517,12 @@ def _scores(old, new, differ):
         for c in key
         if c not in ('study', 'source', 'seed', 'n_codes', 'budget')
     }
-    said = dict.fromkeys(('data', 'inputs', 'norm', 'protocol'), WORDS)  # may be empty
-    free = texts | said | {'group': WORDS, 'value': numeral(0, 1), 'n_codes': integer(0), 'budget': integer(0)}
-    simple = lambda v: v.isascii() and v[:1].isalpha() and v.replace('-', '_').isidentifier() and len(v) <= 60
-    free |= {'study': simple, 'method': lambda v: texts['method'](v) and ' · ' not in v}
+    optional_texts = dict.fromkeys(('data', 'inputs', 'norm', 'protocol'), WORDS)  # may be empty
+    free = (
+        texts | optional_texts | {'group': WORDS, 'value': numeral(0, 1), 'n_codes': integer(0), 'budget': integer(0)}
+    )
+    identifier = lambda v: v.isascii() and v[:1].isalpha() and v.replace('-', '_').isidentifier() and len(v) <= 60
+    free |= {'study': identifier, 'method': lambda v: texts['method'](v) and ' · ' not in v}
     return not old.startswith(new) and csv_with(free, unique=key)(old, new, differ)
 
 
@@ -593,18 +599,18 @@ def airports(place):
 def read_airports(place):
     from srlviz.envs.landing.runways import Runways
 
-    found = Runways.from_ourairports(place / 'runways.csv')
-    return {'runways': sorted(repr(r) for r in found), 'split': found.split()}
+    runways = Runways.from_ourairports(place / 'runways.csv')
+    return {'runways': sorted(repr(r) for r in runways), 'split': runways.split()}
 
 
-_GAPS = {
+_OPTIONAL_NUMBERS = {
     c: numeral_or_nothing
     for e in ('le', 'he')
     for c in (f'{e}_elevation_ft', f'{e}_displaced_threshold_ft', f'{e}_heading_degT')
 }
 _POSITION = {f'{e}_{c}_deg': numeral_or_nothing for e in ('le', 'he') for c in ('latitude', 'longitude')}
 _RUNWAYS = csv_with(
-    _GAPS
+    _OPTIONAL_NUMBERS
     | _POSITION
     | {
         'length_ft': numeral_or_nothing,
@@ -625,10 +631,10 @@ _RUNWAYS = csv_with(
 def kept(place):
     from srlviz.data.atari import prune_factors
 
-    prune_factors(_games(), 0.3, file=place / 'kept.json')
+    prune_factors(_atari_recording(), 0.3, file=place / 'kept.json')
 
 
-def _games():
+def _atari_recording():
     r = toy_recording()
     r.meta['version'] = 'fixed'
     return r
@@ -637,14 +643,14 @@ def _games():
 def read_kept(place):
     from srlviz.data.atari import prune_factors
 
-    return of_recording(prune_factors(_games(), 0.3, file=place / 'kept.json'))
+    return of_recording(prune_factors(_atari_recording(), 0.3, file=place / 'kept.json'))
 
 
 def _kept_rule(old, new, differ):
     a, b = plain.strict(old), plain.strict(new)
     names = [*a['entropy']]
     chosen = b['kept']
-    fine = (
+    valid = (
         isinstance(chosen, list)
         and chosen
         and len({*chosen}) == len(chosen)
@@ -652,13 +658,13 @@ def _kept_rule(old, new, differ):
         and {*chosen} <= {*b['entropy']}
         and all(NUMBER(v) and v >= 0 for v in b['entropy'].values())
     )
-    return fine and {k: v for k, v in a.items() if k not in ('kept', 'entropy')} == {
+    return valid and {k: v for k, v in a.items() if k not in ('kept', 'entropy')} == {
         k: v for k, v in b.items() if k not in ('kept', 'entropy')
     }
 
 
 TABLES = [
-    Reader('load_scores', 'csv', 'scores.csv', scores, read_scores, _scores),
+    Reader('load_scores', 'csv', 'scores.csv', scores, read_scores, _scores_rule),
     Reader('annotations', 'csv', 'labels.csv', labels, read_labels, _label_rule),
     Reader('from_ourairports', 'csv', 'runways.csv', airports, read_airports, _RUNWAYS),
     Reader('prune_factors', 'json', 'kept.json', kept, read_kept, _kept_rule, writes=('kept.json',)),
@@ -722,22 +728,22 @@ def read_agents(place):
     from srlviz.studies.papers.agents import load_agent
 
     about, state = read_agent(place / 'agent.pt')
-    whole_ = load_agent(place / 'agent.pt')
-    action = whole_.policy()(np.zeros((210, 160), np.uint8))
+    loaded = load_agent(place / 'agent.pt')
+    action = loaded.policy()(np.zeros((210, 160), np.uint8))
     return (
         _flat(about, 'about')
         | _flat(dict(state), 'weights')
-        | {'look': len(repr(whole_)) > 0, 'acts': 0 <= int(action) < 6}
+        | {'repr': len(repr(loaded)) > 0, 'acts': 0 <= int(action) < 6}
     )
 
 
 def memory(place):
     from srlviz.core.training import save_weights
 
-    save_weights(place / 'memory.pt', dict(_memory().state_dict()), _CONFIG)
+    save_weights(place / 'memory.pt', dict(_toy_memory().state_dict()), _CONFIG)
 
 
-def _memory():
+def _toy_memory():
     import torch
     from srlviz.memories.recurrent import GRU
 
@@ -748,12 +754,12 @@ def _memory():
 def read_memory(place):
     from srlviz.core.training import load_weights
 
-    m = _memory()
+    m = _toy_memory()
     content = load_weights(place / 'memory.pt', _CONFIG)
     try:
         m.load_state_dict(content)
     except RuntimeError as e:
-        raise ValueError(str(e)) from e  # torch's own: it knows no file, and names model and tensor
+        raise ValueError(str(e)) from e  # a message of torch: it names the model and the tensor, but no file
     return _flat({k: v for k, v in m.state_dict().items() if 'extra' not in k}, 'weights')
 
 
@@ -771,7 +777,7 @@ def read_encoder(place):
     from srlviz.core.saving import load_encoder
 
     e = load_encoder(place / 'toy.safetensors')
-    return _flat(dict(e.net_.state_dict()), 'weights') | {'look': repr(e), 'shape': e.shape_}
+    return _flat(dict(e.net_.state_dict()), 'weights') | {'repr': repr(e), 'shape': e.shape_}
 
 
 def probe(place):
@@ -800,7 +806,7 @@ def read_probe(place):
     r = Answer.load(place / 'probe.npz')
     parts = r.parts | dict(truth=r.truth, predicted=r.predicted, about=str(r.about), question=repr(r.question))
     scores = dict(scores=r.by_variable, caveats=r.caveats, confusion=r.confusion(list(r.truth)[0]))
-    return parts | scores | {'look': len(repr(r)) > 0}
+    return parts | scores | {'repr': len(repr(r)) > 0}
 
 
 _HEADER = {
@@ -836,13 +842,22 @@ def _train(place, epochs):
     torch.manual_seed(0)
     net, rows = torch.nn.Linear(3, 1), [torch.ones(4, 3)] * 2
     loss = lambda module, batch: (module(batch) ** 2).mean()
-    how = dict(plateau=dict(patience=1), validate=lambda module: float(module.bias.abs()), progress=False)
-    history = train(net, loss, lambda epoch: rows, epochs=epochs, checkpoint=place / 'run.pt', config=_CONFIG, **how)
+    history = train(
+        net,
+        loss,
+        lambda epoch: rows,
+        epochs=epochs,
+        checkpoint=place / 'run.pt',
+        config=_CONFIG,
+        plateau=dict(patience=1),
+        validate=lambda module: float(module.bias.abs()),
+        progress=False,
+    )
     return _flat(dict(net.state_dict()), 'weights') | {'history': history}
 
 
 def read_checkpoint(place):
-    return _train(place, 2)  # nothing is left to learn
+    return _train(place, 2)  # training has already finished
 
 
 _ABOUT = {
@@ -850,7 +865,7 @@ _ABOUT = {
     for k, v in dict(steps=whole(), seed=whole(), games=whole(), mean_return=NUMBER, ppo=ANY).items()
 } | {'state.about.ppo.*': ANY, 'state.about.played*': ANY}
 _CHECKPOINT = plain.weights_with({'state': ANY, 'state.*': ANY})
-_EXTRA = 'GRU', '_extra_state', 'these are weights of'
+_MEMORY_NAMES = 'GRU', '_extra_state', 'these are weights of'
 WEIGHTS = [
     Reader(
         'load_weights', 'weights', 'toy.pt', weights, read_weights, plain.weights_with({'state': ANY, 'state.*': ANY})
@@ -859,9 +874,17 @@ WEIGHTS = [
         'read_agent, load_agent', 'weights', 'agent.pt', agent, read_agents, plain.weights_with(_ABOUT, finite=True)
     ),
     Reader('train checkpoint', 'weights', 'run.pt', checkpoint, read_checkpoint, _CHECKPOINT, writes=('run.pt',)),
-    Reader('memory state', 'weights', 'memory.pt', memory, read_memory, plain.weights_with({}), says=_EXTRA),
+    Reader(
+        'memory state',
+        'weights',
+        'memory.pt',
+        memory,
+        read_memory,
+        plain.weights_with({}),
+        accepted_names=_MEMORY_NAMES,
+    ),
     Reader('load_encoder', 'text', 'toy.safetensors', encoder, read_encoder),
-    Reader('Answer.load probe', 'npz', 'probe.npz', probe, read_probe, plain.npz_with(_probe_values, told=_ANSWER)),
+    Reader('Answer.load probe', 'npz', 'probe.npz', probe, read_probe, plain.npz_with(_probe_values, header=_ANSWER)),
 ]
 
 # ---- notebooks
@@ -910,17 +933,17 @@ def read_study(place):
     return out | {'page': page[page.index('<body') :]}
 
 
-def _atari(place):
+def _record_atari(place):
     from srlviz.data.atari import record_atari
 
     return record_atari('pong', 40, seed=0, n_streams=2, n_jobs=1, out=place, progress=False)
 
 
 def game(place):
-    "What a recorder leaves that is killed at once"
+    "Write what a recorder leaves if it is killed immediately after its start"
     import shutil
 
-    _atari(place / 'set')
+    _record_atari(place / 'set')
     shutil.copytree(
         place / 'set' / 'meta', place / 'meta', ignore=lambda folder, names: [n for n in names if n != 'request.json']
     )
@@ -928,7 +951,7 @@ def game(place):
 
 
 def read_game(place):
-    return of_recording(_atari(place))
+    return of_recording(_record_atari(place))
 
 
 _GAME = 'meta', 'meta/*', 'partial', 'partial/*', 'frames', 'frames/*', 'steps', 'steps/*', 'episodes.parquet', '.lock'
@@ -941,7 +964,7 @@ STUDIES = [
         game,
         read_game,
         writes=_GAME,
-        says=('holds another recording', 'holds files that are not a recording'),
+        accepted_names=('holds another recording', 'holds files that are not a recording'),
     ),
 ]
 
@@ -978,11 +1001,11 @@ _POLICY = plain.encoder_with(
         'arguments.sees.dict.start': whole(-2, 2),
     }
 )
-_INFINITE = lambda name, a: a.dtype.kind not in 'fc' or not bool(np.isinf(a).any())
+_NOT_INFINITE = lambda name, a: a.dtype.kind not in 'fc' or not bool(np.isinf(a).any())
 
 
 def answers():
-    """Codes that are the factors, and one more."""
+    """Return codes that equal the factors, plus one more code, and the tables of factors."""
     rng = np.random.default_rng(0)
     x = {s: rng.normal(size=(n, 3)).astype(np.float32) for s, n in dict(probe=30, test=9).items()}
     index = lambda n: pd.MultiIndex.from_product([[0, 1, 2], range(n // 3)], names=['episode', 't'])
@@ -1002,11 +1025,11 @@ def read_answer(place):
     r = Answer.load(place / 'qedr.npz')
     rows = r.scores(study='toy', task='toy', method='PCA')
     parts = r.parts | dict(truth=r.truth, predicted=r.predicted, about=str(r.about), question=repr(r.question))
-    return parts | {'look': len(repr(r)) > 0, 'n': len(rows.T), 'chance': r.chance('disentanglement')}
+    return parts | {'repr': len(repr(r)) > 0, 'n': len(rows.T), 'chance': r.chance('disentanglement')}
 
 
-def _asked():
-    """Targets of a few short episodes, with everything that targets may have."""
+def _toy_targets():
+    """Return targets of a few short episodes, with every optional part."""
     from srlviz.core.recordings import Episode, Factor, Recording
     from srlviz.evaluate.prediction.target_table import make_targets
 
@@ -1025,8 +1048,8 @@ def _asked():
 def targets(place):
     from srlviz.evaluate.prediction.target_table import save_targets
 
-    save_targets(_asked(), place / 'set')
-    _up(place)
+    save_targets(_toy_targets(), place / 'set')
+    _move_up(place)
 
 
 def read_targets(place):
@@ -1038,7 +1061,7 @@ def read_targets(place):
     }
     out |= {f'{what} {k}': v for what in ('mean', 'std') for k, v in getattr(t, what).items()}
     truth = {f'truth {k}': t.truth(k) for k in t.names}
-    return out | truth | {'names': dict(t.names), 'look': len(repr(t)) > 0, 'summary': t.summary, 'present': t.present}
+    return out | truth | {'names': dict(t.names), 'repr': len(repr(t)) > 0, 'summary': t.summary, 'present': t.present}
 
 
 _TARGETS = json_with(
@@ -1053,7 +1076,7 @@ _TARGETS = json_with(
     },
     lambda x: all(map(whole(), x['dropped'].values())) and {*x['events']} <= {'wind', 'fail', 'auto'},
 )
-_TABLE_OF_TARGETS = plain.parquet_with(
+_TARGET_TABLE = plain.parquet_with(
     (),
     {'flight': TEXT, 'split': one_of(*SPLITS), 'episode': whole(), 'start': whole(), 'wind': NUMBER, 'fails': NUMBER},
 )
@@ -1062,7 +1085,7 @@ _TABLE_OF_TARGETS = plain.parquet_with(
 def scores_of_targets(place):
     from srlviz.evaluate.targets import score_targets
 
-    t = _asked()
+    t = _toy_targets()
     codes = [x.mean(0) for x in t.next_state[:, None]]
     score_targets(codes, t, 'linear', progress=False).save(place / 'linear.npz')
 
@@ -1072,7 +1095,7 @@ def read_scores_of_targets(place):
 
     s = TargetScores.load(place / 'linear.npz')
     out = s.parts | dict(truth=s.truth, predicted=s.predicted, about=str(s.about), question=repr(s.question))
-    return out | {'look': len(repr(s)) > 0, 'mse': len(s.mse()), 'auroc': len(s.auroc(n_resamples=2))}
+    return out | {'repr': len(repr(s)) > 0, 'mse': len(s.mse()), 'auroc': len(s.auroc(n_resamples=2))}
 
 
 _SCORED = json_with({'arguments.*': ANY, 'about.seed': whole(), 'about.n_codes': whole(), 'about.*': ANY})
@@ -1142,16 +1165,16 @@ def saved_probe(place):
     walks = Recording.from_arrays(
         rows, episode=np.arange(80) // 10, factors={'side': (rows[:, 0] > 0).astype(int)}, name='walks'
     )
-    options = dict(norms=['none'], probing=dict(epochs=2), progress=False)
-    probe({'all': nn.Identity()}, walks, **options).save(place / 'saved')
+    result = probe({'all': nn.Identity()}, walks, norms=['none'], probing=dict(epochs=2), progress=False)
+    result.save(place / 'saved')
 
 
 def read_saved_probe(place):
     from srlviz.studies.load import load
 
     r = load(place / 'saved', 'probe')
-    codes = {f'{name} {i}': rows for name, several in r.codes.items() for i, rows in enumerate(several)}
-    return codes | {'labels': [*r.results], 'left out': dict(r.left_out), 'f1': r.f1, 'look': len(repr(r)) > 0}
+    codes = {f'{name} {i}': rows for name, episodes in r.codes.items() for i, rows in enumerate(episodes)}
+    return codes | {'labels': [*r.results], 'left out': dict(r.left_out), 'f1': r.f1, 'repr': len(repr(r)) > 0}
 
 
 _SAVED_PROBE = json_with({'labels.*': TEXT, 'left_out': ANY, 'left_out.*': TEXT})
@@ -1165,24 +1188,27 @@ def workbench(place):
     r = toy_recording()
     codes = [np.random.default_rng(i).normal(size=(len(e), 3)) for i, e in enumerate(r)]
     maps = {'pca': code_map(codes, 'pca', progress=False)}
-    made = Workbench(recording=r, maps=maps, codes={'pca': codes}, interactive=False)
-    made.tags = {'left': Steps([0, 0], [1, 2])}
-    made.filters = {'x': [0, 2]}
-    made.seek(1, 2)
-    made.save(place / 'set', data=True)
-    _up(place)
+    bench = Workbench(recording=r, maps=maps, codes={'pca': codes}, interactive=False)
+    bench.tags = {'left': Steps([0, 0], [1, 2])}
+    bench.filters = {'x': [0, 2]}
+    bench.seek(1, 2)
+    bench.save(place / 'set', data=True)
+    _move_up(place)
 
 
 def read_workbench(place):
     from srlviz.studies.load import load
 
-    made = load(place)
-    state = dict(left=made.left, right=made.right, at=[made.episode, made.t], filters=made.filters)
-    steps = dict(steps=made.steps.runs(), tags={k: v.runs() for k, v in made.tags.items()})
-    drawn = made.map.maps.by_method
-    maps = {f'{k} {how}': [m.xy, m.drawn, m.description] for k, of in drawn.items() for how, m in of.items()}
-    codes = {f'codes {k} {i}': rows for k, several in made.data['codes'].items() for i, rows in enumerate(several)}
-    return state | steps | maps | codes | dict(map=[made.map.method, made.map.how, made.map.factor])
+    bench = load(place)
+    state = dict(left=bench.left, right=bench.right, at=[bench.episode, bench.t], filters=bench.filters)
+    steps = dict(steps=bench.steps.runs(), tags={k: v.runs() for k, v in bench.tags.items()})
+    maps = {
+        f'{encoder_name} {how}': [m.xy, m.drawn, m.description]
+        for encoder_name, by_how in bench.map.maps.by_method.items()
+        for how, m in by_how.items()
+    }
+    codes = {f'codes {k} {i}': rows for k, episodes in bench.data['codes'].items() for i, rows in enumerate(episodes)}
+    return state | steps | maps | codes | dict(map=[bench.map.method, bench.map.how, bench.map.factor])
 
 
 _WORKBENCH = json_with(
@@ -1215,11 +1241,19 @@ def scorecard(place):
 
     rng = np.random.default_rng(0)
     switches = (np.cumsum(rng.random((4000, 2)) < 0.2, axis=0) % 2).astype(np.float32)
-    arrays = dict(episode=np.arange(4000) // 50, factors=dict(lamp=switches[:, 0].astype(int)), name='room')
-    room = Recording.from_arrays(switches, **arrays)
+    room = Recording.from_arrays(
+        switches, episode=np.arange(4000) // 50, factors=dict(lamp=switches[:, 0].astype(int)), name='room'
+    )
     codes = [rows[:, 1:] for rows in np.split(switches, 80)]
-    asked = dict(questions=['reward_action', 'rank', 'selectivity'], references=['raw'], progress=False)
-    srlviz.scorecard(codes, room, name='door', **asked).save(place / 'card.json')
+    card = srlviz.scorecard(
+        codes,
+        room,
+        name='door',
+        questions=['reward_action', 'rank', 'selectivity'],
+        references=['raw'],
+        progress=False,
+    )
+    card.save(place / 'card.json')
 
 
 def read_scorecard(place):
@@ -1228,7 +1262,7 @@ def read_scorecard(place):
     card = load_card(place / 'card.json')
     tables = {name: getattr(card, name) for name in ('cells', 'moments', 'rows')}
     about = dict(names=card.names, references=card.references, settings=card.settings, versions=card.versions)
-    shown = dict(look=len(repr(card)) > 0, scores=len(card.scores), worst=len(card.worst()))
+    shown = dict(repr=len(repr(card)) > 0, scores=len(card.scores), worst=len(card.worst()))
     return tables | about | shown | dict(reasons=[[*key, reason] for key, reason in card.reasons.items()])
 
 
@@ -1264,17 +1298,17 @@ def read_matrix_runs(place):
     return of_matrix(open_matrix(place / 'runs'))
 
 
-def of_matrix(found):
-    reasons = [[*key, reason] for key, reason in sorted(found.reasons.items())]
-    return dict(scores=found.scores, reasons=reasons, words=repr(found), best=len(found.headline()))
+def of_matrix(loaded):
+    reasons = [[*key, reason] for key, reason in sorted(loaded.reasons.items())]
+    return dict(scores=loaded.scores, reasons=reasons, repr=repr(loaded), best=len(loaded.headline()))
 
 
-_COLUMNS = ('low', 'high', 'difference', 'difference_low', 'difference_high', 'value')
+_CARD_COLUMNS = ('low', 'high', 'difference', 'difference_low', 'difference_high', 'value')
 _CARD_KEYS = ('representation', 'world', 'question')
 _SCORECARD = json_with(
     dict.fromkeys(('names.*', 'references.*', 'versions.*', 'versions', 'reasons.reason.*'), TEXT)
     | dict.fromkeys((f'{t}.{c}.*' for t in ('cells', 'reasons', 'moments', 'rows') for c in _CARD_KEYS), TEXT)
-    | {f'cells.{c}.*': lambda v: v is None or NUMBER(v) for c in _COLUMNS}
+    | {f'cells.{c}.*': lambda v: v is None or NUMBER(v) for c in _CARD_COLUMNS}
     | {'cells.target.*': TEXT, 'cells.metric.*': TEXT, 'cells.episodes.*': lambda v: v is None or whole()(v)}
     | {'moments.factor.*': TEXT, 'moments.episode.*': whole(), 'moments.t.*': whole(), 'moments.error.*': NUMBER}
     | {'moments.truth.*': ANY, 'moments.predicted.*': ANY, 'rows.n_codes.*': whole(), 'rows.seconds.*': NUMBER}
@@ -1298,23 +1332,25 @@ _MATRIX_RUN = json_with(
 )
 ANSWERS = [
     Reader('load_probe probe.json', 'json', 'saved/probe.json', saved_probe, read_saved_probe, _SAVED_PROBE),
-    Reader('load_probe codes.npz', 'npz', 'saved/codes.npz', saved_probe, read_saved_probe, plain.npz_with(_INFINITE)),
+    Reader(
+        'load_probe codes.npz', 'npz', 'saved/codes.npz', saved_probe, read_saved_probe, plain.npz_with(_NOT_INFINITE)
+    ),
     Reader('load_card', 'json', 'card.json', scorecard, read_scorecard, _SCORECARD),
     Reader('load_matrix', 'json', 'matrix.json', matrix, read_matrix, _MATRIX),
-    Reader('open_matrix', 'json', _TRIAL, matrix, read_matrix_runs, _MATRIX_RUN, says=('has no results',)),
+    Reader('open_matrix', 'json', _TRIAL, matrix, read_matrix_runs, _MATRIX_RUN, accepted_names=('has no results',)),
     Reader('load_policy', 'encoder', 'policy.safetensors', policy, read_policy, _POLICY),
-    Reader('Answer.load', 'answer', 'qedr.npz', answer, read_answer, plain.npz_with(_INFINITE, told=_ANSWER)),
+    Reader('Answer.load', 'answer', 'qedr.npz', answer, read_answer, plain.npz_with(_NOT_INFINITE, header=_ANSWER)),
     Reader(
         'TargetScores.load',
         'answer',
         'linear.npz',
         scores_of_targets,
         read_scores_of_targets,
-        plain.npz_with(_INFINITE, told=_SCORED),
+        plain.npz_with(_NOT_INFINITE, header=_SCORED),
     ),
     Reader('load_targets targets.json', 'json', 'targets.json', targets, read_targets, _TARGETS),
-    Reader('load_targets states.npz', 'npz', 'states.npz', targets, read_targets, plain.npz_with(_INFINITE)),
-    Reader('load_targets table.parquet', 'parquet', 'table.parquet', targets, read_targets, _TABLE_OF_TARGETS),
+    Reader('load_targets states.npz', 'npz', 'states.npz', targets, read_targets, plain.npz_with(_NOT_INFINITE)),
+    Reader('load_targets table.parquet', 'parquet', 'table.parquet', targets, read_targets, _TARGET_TABLE),
     Reader('load_view', 'json', 'view.json', view, read_view, _VIEW),
     Reader(
         'load_workbench',
@@ -1323,10 +1359,10 @@ ANSWERS = [
         workbench,
         read_workbench,
         _WORKBENCH,
-        says=('is none of these',),  # without its header the folder is no workbench
+        accepted_names=('is none of these',),  # without its header the folder is not a workbench
     ),
-    Reader('load_workbench maps.npz', 'npz', 'maps.npz', workbench, read_workbench, plain.npz_with(_INFINITE)),
-    Reader('load_workbench codes.npz', 'npz', 'codes.npz', workbench, read_workbench, plain.npz_with(_INFINITE)),
+    Reader('load_workbench maps.npz', 'npz', 'maps.npz', workbench, read_workbench, plain.npz_with(_NOT_INFINITE)),
+    Reader('load_workbench codes.npz', 'npz', 'codes.npz', workbench, read_workbench, plain.npz_with(_NOT_INFINITE)),
     Reader('code_map cache', 'npz', 'code_map-pca-*.npz', mapped, read_map, writes=('code_map-pca-*.npz',)),
 ]
 
@@ -1344,14 +1380,14 @@ def read_curves(place):
     return {'curve': read_curve(place / 'curve.csv'), 'latest': latest_rows(place / 'curve.csv')}
 
 
-def _lines_of_a_curve(old, new, differ):
-    "Lines that are damaged are left out; where the header is, it is a curve"
+def _curve_rule(old, new, differ):
+    "Accept every file that starts with the header: readers skip damaged lines"
     head = old.partition(b'\n')[0]
     return head.startswith(new[: len(head)])
 
 
 def sweep_trial(x: int = 0):
-    """What the sweep's trials do."""
+    """Do nothing: the trial of the sweep."""
 
 
 def sweep(place):
@@ -1363,13 +1399,28 @@ def sweep(place):
     keys = [f'{parameters_hash(dict(x=x))}-{"0123456789"}' for x in (0, 1)]
     request_trials(place, {key: dict(x=x) for x, key in enumerate(keys)})
     for x, key in enumerate(keys):
-        (trial := place / 'trials' / key).mkdir()
+        trial = place / 'trials' / key
+        trial.mkdir()
         rows = [score_row(study='toy', task='copy', method='GRU', metric='accuracy', value=0.5, seed=x)]
-        about = dict(
-            layout=1, key=key, parameters=dict(x=x), status='done', error='', traceback='', about={}, diverged={}
+        result = dict(
+            layout=1,
+            key=key,
+            parameters=dict(x=x),
+            status='done',
+            error='',
+            traceback='',
+            about={},
+            diverged={},
+            started=1.7e9,
+            ended=1.7e9 + 2,
+            seconds=2.0,
+            cpu_seconds=1.5,
+            memory=10**6,
+            host='here',
+            pid=7,
+            packages={},
+            scores={k: [r[k] for r in rows] for k in rows[0]},
         )
-        cost = dict(started=1.7e9, ended=1.7e9 + 2, seconds=2.0, cpu_seconds=1.5, memory=10**6, host='here', pid=7)
-        result = about | cost | dict(packages={}, scores={k: [r[k] for r in rows] for k in rows[0]})
         curve(trial)
         claim = dict(host='there', pid=7, sweep='s', started=1.7e9)
         (trial / 'claim.json').write_text(json.dumps(claim))
@@ -1384,7 +1435,7 @@ def read_sweep(place):
     folder.refresh()
     for run in folder.runs.itertuples():
         if run.status == 'failed':
-            raise ValueError(run.error)  # as it is told in the table
+            raise ValueError(run.error)  # the table reports it
     runs = folder.runs.drop(columns=['started', 'seconds', 'cpu_seconds', 'memory', 'host'])
     keys = runs['key'].tolist()
     return {
@@ -1410,12 +1461,12 @@ _RESULT = json_with(
 _GRID = json_with({'asked': NUMBER, 'last': NUMBER, 'trials.*': ANY, 'keys.*': ANY, 'keys': ANY, 'trials': ANY})
 
 
-def _in_sweep(target, kind, rule, **more):
-    return Reader(f'sweep {target}', kind, target, sweep, read_sweep, rule, **more)
+def _in_sweep(target, kind, rule, **options):
+    return Reader(f'sweep {target}', kind, target, sweep, read_sweep, rule, **options)
 
 
 SWEEPS = [
-    Reader('read_curve', 'csv', 'curve.csv', curve, read_curves, _lines_of_a_curve),
+    Reader('read_curve', 'csv', 'curve.csv', curve, read_curves, _curve_rule),
     _in_sweep('sweep.json', 'json', json_with({'study': TEXT, 'trial': TEXT})),
     _in_sweep('grids/*.json', 'json', _GRID, optional=True),
     _in_sweep('trials/*/result.json', 'json', _RESULT, optional=True),
@@ -1423,7 +1474,7 @@ SWEEPS = [
     _in_sweep('trials/*/curve.csv', 'csv', plain.always, optional=True),
 ]
 
-# ---- data of others
+# ---- third-party data
 
 
 def lerobot(place):
@@ -1444,7 +1495,7 @@ def lerobot(place):
         [episode(i) for i in range(2)], 'toy', 5, factors, ['fit', 'test'], {'columns': ['a', 'b', 'c']}
     )
     export_lerobot(recording, place / 'set', progress=False)
-    _up(place)
+    _move_up(place)
 
 
 def read_lerobot(place):
@@ -1453,11 +1504,18 @@ def read_lerobot(place):
     return of_recording(load_lerobot(place, name='toy'))
 
 
-_OWN = {'name': ANY, 'meta': ANY, 'meta.*': ANY, 'factors': ANY, 'factors.*': TEXT, 'factors.*.kind': one_of(*KINDS)}
+_LEROBOT_INFO = {
+    'name': ANY,
+    'meta': ANY,
+    'meta.*': ANY,
+    'factors': ANY,
+    'factors.*': TEXT,
+    'factors.*.kind': one_of(*KINDS),
+}
 
 
-def _in_lerobot(target, kind, rule, **more):
-    return Reader(f'load_lerobot {target}', kind, target, lerobot, read_lerobot, rule, **more)
+def _in_lerobot(target, kind, rule, **options):
+    return Reader(f'load_lerobot {target}', kind, target, lerobot, read_lerobot, rule, **options)
 
 
 def walk(place):
@@ -1474,8 +1532,9 @@ spaced = lambda v: numeral()(v.strip())
 def read_walk(place):
     from srlviz.data.importers import load_csv
 
-    how = dict(episode='run', factors=['room'], obs=['a', 'b'], time='t', split='part')
-    return of_recording(load_csv(place / 'walk.csv', **how))
+    return of_recording(
+        load_csv(place / 'walk.csv', episode='run', factors=['room'], obs=['a', 'b'], time='t', split='part')
+    )
 
 
 def monitor(place):
@@ -1490,17 +1549,18 @@ def read_monitor(place):
     return {'episodes': episodes_of(place / '0.monitor.csv')}
 
 
-def _monitor_lines(old, new, differ):
-    "Numbers may be others, lengths are whole; a line that is lost is not missed"
+def _monitor_rule(old, new, differ):
+    "Accept other numbers, with whole lengths, and missing lines"
     head, _, rest = new.decode('utf-8-sig').partition('\n')
     before = old.partition(b'\n')[2]
     rule = csv_with({'r': numeral(), 'l': integer(1), 't': WORDS}, columns='some')
-    return head.startswith('#') and rule(before, rest.encode().rstrip(b'\n') + b'\n', differ)  # a time may be cut
+    after = rest.encode().rstrip(b'\n') + b'\n'  # the last time may be truncated
+    return head.startswith('#') and rule(before, after, differ)
 
 
-OWN = [
+THIRD_PARTY = [
     _in_lerobot('meta/info.json', 'json', json_with({'fps': POSITIVE, 'features.*.names': ANY})),
-    _in_lerobot('meta/srlviz.json', 'json', json_with(_OWN), optional=True),
+    _in_lerobot('meta/srlviz.json', 'json', json_with(_LEROBOT_INFO), optional=True),
     _in_lerobot('meta/episodes/chunk-000/file-000.parquet', 'parquet', plain.parquet_with(())),
     _in_lerobot('data/chunk-000/file-000.parquet', 'parquet', plain.parquet_with(('index',))),
     _in_lerobot('videos/observation.images.front/chunk-000/file-000.mp4', 'mp4', plain.same_shapes),
@@ -1512,7 +1572,7 @@ OWN = [
         read_walk,
         csv_with({'a': spaced, 'b': spaced, 'room': WORDS, 'run': WORDS, 't': spaced}),
     ),
-    Reader('episodes_of', 'csv', '0.monitor.csv', monitor, read_monitor, _monitor_lines),
+    Reader('episodes_of', 'csv', '0.monitor.csv', monitor, read_monitor, _monitor_rule),
 ]
 
-READERS = [*RECORDINGS, *FLIGHTS, *PUBLISHED, *TABLES, *WEIGHTS, *STUDIES, *ANSWERS, *SWEEPS, *OWN]
+READERS = [*RECORDINGS, *FLIGHTS, *PUBLISHED, *TABLES, *WEIGHTS, *STUDIES, *ANSWERS, *SWEEPS, *THIRD_PARTY]

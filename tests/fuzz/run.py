@@ -1,4 +1,4 @@
-"""Each case in a process of its own, with limits of time and memory; what was there before is compared with what is."""
+"""Run each case in a separate process with limits of time and memory, and compare the folders before and after."""
 
 import hashlib, json, os, random, select, shutil, signal, stat, sys, tempfile, time, traceback
 from collections import Counter, deque
@@ -10,17 +10,17 @@ from typing import NamedTuple
 from . import mutate
 
 LIMIT = 10.0  # seconds
-MOST = 2**31  # bytes that reading may take
-ROOM = MOST + 2**28  # bytes that a case may ask for before it is refused
+MAX_MEMORY = 2**31  # bytes that reading may use
+MAX_ADDRESS_SPACE = MAX_MEMORY + 2**28  # bytes that a case may allocate before the kernel refuses
 
-# a reader is sound if all its cases are in the first row
+# a reader is sound if all its verdicts are in GOOD
 GOOD = ('named', 'by verify', 'harmless', 'plain values')
 BAD = ('bare', 'silent', 'hang', 'memory', 'outside', 'ran', 'killed', 'broken')
 VERDICTS = GOOD + BAD
 
 
 class Result(NamedTuple):
-    """One case: what was done to the file, and what came of it."""
+    """One case: the mutation of the file, and its outcome."""
 
     reader: str
     case: int
@@ -32,40 +32,41 @@ class Result(NamedTuple):
 
 
 def case_rng(reader: str, case: int, seed: int) -> random.Random:
-    """Give the generator of a case; the same on every machine."""
+    """Return the random generator of a case; the same on every machine."""
     return random.Random(f'{seed} {reader} {case}')
 
 
-# ---- what there is in a folder
+# ---- contents of a folder
 
 
 def snapshot(root: Path) -> dict[str, tuple]:
-    """Give path -> type, size, time of change and hash of all that is below a folder; links are not followed."""
+    """Return path -> type, time of change, size and hash of everything below a folder, without following links."""
     out = {}
     for folder, folders, files in os.walk(root):
         for name in folders + files:
             path = Path(folder, name)
-            s, told = path.lstat(), ''
+            s = path.lstat()
+            content = ''
             if stat.S_ISREG(s.st_mode):
-                told = (
+                content = (
                     s.st_mtime_ns,
                     s.st_size,
                     hashlib.sha256(path.read_bytes()).hexdigest() if s.st_size < 2**27 else '',
                 )
             elif stat.S_ISLNK(s.st_mode):
-                told = os.readlink(path)
-            out[path.relative_to(root).as_posix()] = stat.S_IFMT(s.st_mode), told
+                content = os.readlink(path)
+            out[path.relative_to(root).as_posix()] = stat.S_IFMT(s.st_mode), content
     return out
 
 
 def foreign_changes(before: dict, after: dict, writes: tuple[str, ...]) -> list[str]:
-    """List what was made, changed or removed that is not among the patterns of what a reader may write."""
+    """List the paths that were made, changed or removed, except those that match a pattern of `writes`."""
     verb = lambda p: 'made' if p not in before else 'removed' if p not in after else 'changed'
     differ = [p for p in {**before, **after} if before.get(p) != after.get(p)]
     return [f'{verb(p)} {p}' for p in differ if not any(fnmatch(p, w) for w in writes)]
 
 
-# ---- what Python says that it does
+# ---- audit events of Python
 
 _EVENTS = {
     'os.remove': (0,),
@@ -92,13 +93,16 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
 class Watch:
-    """Notes, while it is on, what Python writes outside of a folder, and what it starts."""
+    """Record, while it is on, what Python writes outside of a folder, and the code that it runs."""
 
     def __init__(self, root: Path):
-        self.root, self.on, self.outside, self.ran = os.path.realpath(root), False, [], []
-        sys.addaudithook(self._hear)
+        self.root = os.path.realpath(root)
+        self.on = False
+        self.outside = []
+        self.ran = []
+        sys.addaudithook(self._on_event)
 
-    def _hear(self, event, args):
+    def _on_event(self, event, args):
         if not self.on:
             return
         if event in _RUNS:
@@ -116,23 +120,23 @@ class Watch:
                 self.outside.append(f'{event} {path:.100}')
 
 
-# ---- memory, from what the kernel says
+# ---- memory, as the kernel reports it
 
 
 def status(field: str) -> int:
-    """Give a field of /proc/self/status in bytes."""
+    """Return a field of /proc/self/status in bytes."""
     text = Path('/proc/self/status').read_text()
     return int(text.partition(f'{field}:')[2].split()[0]) * 1024
 
 
 def start_measuring() -> int:
-    """Begin a new peak of memory; give what is in use."""
+    """Reset the peak of memory; return the memory in use."""
     with suppress(OSError):
         Path('/proc/self/clear_refs').write_text('5')
     return status('VmRSS')
 
 
-_WANT = (
+_MEMORY_ERRORS = (
     'Unable to allocate',
     'bad_alloc',
     'not enough memory',
@@ -145,11 +149,11 @@ _WANT = (
 
 
 def wanted_memory(e: BaseException | None) -> bool:
-    """True if what was raised, or anything that led to it, was for want of memory."""
+    """Return whether an exception, or any in its chain, was a failed allocation of memory."""
     seen = set()
     while e is not None and id(e) not in seen:
         seen.add(id(e))
-        if isinstance(e, MemoryError) or any(w in str(e) for w in _WANT):
+        if isinstance(e, MemoryError) or any(w in str(e) for w in _MEMORY_ERRORS):
             return True
         e = e.__cause__ or e.__context__
     return False
@@ -159,20 +163,18 @@ def wanted_memory(e: BaseException | None) -> bool:
 
 
 def digest(value, root: str) -> str:
-    """Give type and shape, a colon, and a hash of whatever a reader gives; temporary folders are left out of texts."""
+    """Return type and shape, a colon, and a hash of a value from a reader; texts are hashed without `root`."""
     import numpy as np, pandas as pd, torch
 
     if isinstance(value, torch.Tensor):
-        if value.numel() * value.element_size() > MOST:
+        if value.numel() * value.element_size() > MAX_MEMORY:
             return f'{value.dtype}{tuple(value.shape)}:a view'  # of few bytes
         value = value.detach().numpy()
     if isinstance(value, (pd.DataFrame, pd.Series)):
         frame = value.to_frame() if isinstance(value, pd.Series) else value
-        index, told = (
-            frame.index.tolist(),
-            [[str(k), [_plain(x) for x in frame.iloc[:, i]]] for i, k in enumerate(frame)],
-        )
-        return f'table{frame.shape}:{_hash(json.dumps([str(index), told], default=str).replace(root, ""))}'
+        index = frame.index.tolist()
+        columns = [[str(k), [_plain(x) for x in frame.iloc[:, i]]] for i, k in enumerate(frame)]
+        return f'table{frame.shape}:{_hash(json.dumps([str(index), columns], default=str).replace(root, ""))}'
     if isinstance(value, np.ndarray) and value.dtype.kind in 'biufc':
         return f'{value.dtype}{value.shape}:{_hash(np.ascontiguousarray(value).tobytes())}'
     if isinstance(value, np.ndarray):
@@ -193,11 +195,11 @@ def _hash(x: str | bytes) -> str:
     return hashlib.sha256(x if isinstance(x, bytes) else x.encode('utf-8', 'surrogatepass')).hexdigest()[:16]
 
 
-# ---- one case, in its own process
+# ---- one case, in a separate process
 
 
-class Told(NamedTuple):
-    """What came of a call: its parts, or what it raised."""
+class Outcome(NamedTuple):
+    """The outcome of a call: digests of the parts that it returned, or the error that it raised."""
 
     parts: dict | None = None
     error: str = ''
@@ -205,11 +207,11 @@ class Told(NamedTuple):
     memory: bool = False
 
 
-def attempt(call, root: str, names) -> Told:
+def attempt(call, root: str, names_the_file) -> Outcome:
     """Call a reader on the mutated specimen."""
     try:
         parts = {k: digest(v, root) for k, v in call().items()}
-        return Told(parts)
+        return Outcome(parts)
     except BaseException as e:
         if isinstance(e, (KeyboardInterrupt, SystemExit)) and not str(e):
             raise
@@ -217,40 +219,40 @@ def attempt(call, root: str, names) -> Told:
         frames = traceback.extract_tb(e.__traceback__)
         where = next((f'{Path(f.filename).name}:{f.lineno}' for f in reversed(frames) if '/srlviz/' in f.filename), '')
         text = ' '.join(str(e).replace(root, '<root>').split())
-        told = f'{kind} at {where}: {text:.300}'
+        error = f'{kind} at {where}: {text:.300}'
         plain_type = (
             type(e).__module__ == 'builtins'
             and isinstance(e, (ValueError, OSError))
             and not isinstance(e, UnicodeError)
         )
-        return Told(None, told, plain_type and names(str(e)), wanted_memory(e))
+        return Outcome(None, error, plain_type and names_the_file(str(e)), wanted_memory(e))
 
 
-def judge(reader, read: Told, check: Told | None, base: dict, same: bool, signed: bool, plain) -> tuple[str, str]:
-    """Give the verdict of a case from what reading and verifying said."""
-    for told in filter(None, (read, check)):
-        if told.memory:
-            return 'memory', told.error
-        if told.error and not told.named:
-            return 'bare', told.error
+def judge(reader, read: Outcome, check: Outcome | None, base: dict, same: bool, signed: bool, plain) -> tuple[str, str]:
+    """Return verdict and message of a case from the outcomes of reading and verifying."""
+    for outcome in filter(None, (read, check)):
+        if outcome.memory:
+            return 'memory', outcome.error
+        if outcome.error and not outcome.named:
+            return 'bare', outcome.error
     faults = '' if check is None else check.error
     if read.error:
         if check is not None and not faults:
             return 'silent', f'verify finds nothing; reading: {read.error}'
         return 'named', read.error
     differ = {k: (base.get(k), read.parts.get(k)) for k in {**base, **read.parts} if base.get(k) != read.parts.get(k)}
-    told = ', '.join(f'{k} ({a} -> {b})' for k, (a, b) in [*differ.items()][:3])
+    changes = ', '.join(f'{k} ({a} -> {b})' for k, (a, b) in [*differ.items()][:3])
     if faults:
-        return ('by verify', told) if differ else ('named', faults)
+        return ('by verify', changes) if differ else ('named', faults)
     if check is not None and reader.sign and not signed and not same:
-        return 'silent', 'verify finds nothing; ' + told
+        return 'silent', 'verify finds nothing; ' + changes
     if not differ:
         return 'harmless', ''
-    return ('plain values' if plain(list(differ.values())) else 'silent'), told
+    return ('plain values' if plain(list(differ.values())) else 'silent'), changes
 
 
 class Stage:
-    """The folder of a case: set/ or a file, a stranger's folder beside it, and a home."""
+    """The folders of a case: `case` with the specimen, `victim` with files that no reader may touch, and a home."""
 
     def __init__(self, root: Path, specimen: Path):
         self.root, self.place, self.victim = root, root / 'case', root / 'victim'
@@ -279,7 +281,7 @@ class Stage:
             path.write_text('a thesis')
 
     def enter(self):
-        "Be the process of this case: nothing of the user's home or temporary files is near"
+        "Switch this process to the folders of the case: home, caches, temporary files and working directory"
         os.environ |= dict(
             HOME=str(self.root / 'home'),
             XDG_CACHE_HOME=str(self.root / 'home/.cache'),
@@ -290,11 +292,11 @@ class Stage:
         os.chdir(self.root / 'cwd')
 
 
-_OURS = 'home/*', 'tmp/*'  # where any reader may write
+_SCRATCH = 'home/*', 'tmp/*'  # where any reader may write
 
 
 class Calls:
-    """Notes, while it is on, which functions of the package are called: (file, first line)."""
+    """Record, within a `with` block, which functions of the package are called: (file, first line)."""
 
     def __init__(self):
         self.made = set()
@@ -311,37 +313,46 @@ class Calls:
             self.made.add((frame.f_code.co_filename, frame.f_code.co_firstlineno))
 
 
-def _limits():
+def _set_limits():
     import resource
 
-    resource.setrlimit(resource.RLIMIT_AS, (status('VmSize') + ROOM,) * 2)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (MOST,) * 2)
+    resource.setrlimit(resource.RLIMIT_AS, (status('VmSize') + MAX_ADDRESS_SPACE,) * 2)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_MEMORY,) * 2)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def perform(reader, case: int | None, seed: int, specimen: Path, base: dict, root: Path, say) -> None:
-    """Mutate a copy of the specimen, read it and say what came of it. A case of None changes nothing."""
+def perform(reader, case: int | None, seed: int, specimen: Path, base: dict, root: Path, send) -> None:
+    """Mutate a copy of the specimen, read it and send the outcome. A case of None changes nothing."""
     stage, watch = Stage(root, specimen), Watch(root)
     stage.enter()
-    target, rng, signed = next(stage.place.glob(reader.target)), case_rng(reader.name, case, seed), False
+    target = next(stage.place.glob(reader.target))
+    rng = case_rng(reader.name, case, seed)
+    signed = False
     files = [p.relative_to(stage.place).as_posix() for p in stage.place.rglob('*') if p.is_file()]
-    old, said = target.read_bytes(), 'nothing'
+    old = target.read_bytes()
+    mutation = 'nothing'
     if case is not None:
-        said = mutate.apply(reader.kind, case, target, rng, stage.victim)
+        mutation = mutate.apply(reader.kind, case, target, rng, stage.victim)
         if reader.sign and rng.random() < 0.5 and not target.is_symlink() and target.is_file():
             signed = True
             reader.sign(stage.place, reader.target)
-            said += ', signed again'
-    say(said.replace(str(root), '<root>'))
+            mutation += ', signed again'
+    send(mutation.replace(str(root), '<root>'))
     new = target.read_bytes() if target.is_file() and target.resolve() != Path('/dev/zero') else None
-    names = _names(reader, stage, target, files)
-    before, start = snapshot(root), time.monotonic()
-    _limits()
-    in_use, watch.on = start_measuring(), True
-    read = attempt(lambda: reader.touch(stage.place), str(root), names)
-    check = None if reader.verify is None else attempt(lambda: reader.verify(stage.place), str(root), names)
-    watch.on, peak, seconds = False, status('VmHWM') - in_use, time.monotonic() - start
-    changes = foreign_changes(before, snapshot(root), (*_OURS, *(f'case/{w}' for w in reader.writes))) + watch.outside
+    names_the_file = _names_the_file(reader, stage, target, files)
+    before = snapshot(root)
+    start = time.monotonic()
+    _set_limits()
+    in_use = start_measuring()
+    watch.on = True
+    read = attempt(lambda: reader.touch(stage.place), str(root), names_the_file)
+    check = None if reader.verify is None else attempt(lambda: reader.verify(stage.place), str(root), names_the_file)
+    watch.on = False
+    peak = status('VmHWM') - in_use
+    seconds = time.monotonic() - start
+    changes = (
+        foreign_changes(before, snapshot(root), (*_SCRATCH, *(f'case/{w}' for w in reader.writes))) + watch.outside
+    )
 
     def plain(differ):
         if reader.optional and not os.path.lexists(target):
@@ -355,11 +366,11 @@ def perform(reader, case: int | None, seed: int, specimen: Path, base: dict, roo
         verdict, message = 'ran', '; '.join(watch.ran[:3])
     elif changes:
         verdict, message = 'outside', '; '.join(changes[:4])
-    elif peak > MOST:
+    elif peak > MAX_MEMORY:
         verdict, message = 'memory', read.error
     else:
         verdict, message = judge(reader, read, check, base, new == old, signed, plain)
-    say(
+    send(
         dict(
             verdict=verdict,
             message=message,
@@ -371,11 +382,11 @@ def perform(reader, case: int | None, seed: int, specimen: Path, base: dict, roo
     )
 
 
-def _names(reader, stage: Stage, target: Path, files: list[str]):
-    "Does a text tell which file it is about? The mutated one, its folder (if not the whole), or another of the set"
-    known = [target.name, *reader.says, *(f for f in files if f != 'diary.txt')]
+def _names_the_file(reader, stage: Stage, target: Path, files: list[str]):
+    "Return a test whether a text names a file: the mutated one, its folder (if not the top), or any of the specimen"
+    known = [target.name, *reader.accepted_names, *(f for f in files if f != 'diary.txt')]
     if target.parent != stage.place:
-        known.append(target.parent.relative_to(stage.place).as_posix())  # as lists of faults have it
+        known.append(target.parent.relative_to(stage.place).as_posix())  # as in lists of faults
     return lambda text: any(k in text for k in known)
 
 
@@ -383,7 +394,7 @@ def _names(reader, stage: Stage, target: Path, files: list[str]):
 
 
 def cpu_time(pid: int) -> tuple[float, bool]:
-    """Give the seconds that a process has worked, and if it waits for something else than its turn."""
+    """Return the CPU seconds of a process, and whether it waits for something other than the CPU or the disk."""
     try:
         fields = [Path(p, 'stat').read_text().rpartition(')')[2].split() for p in Path(f'/proc/{pid}/task').iterdir()]
         total = Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()
@@ -392,11 +403,14 @@ def cpu_time(pid: int) -> tuple[float, bool]:
     return sum(map(int, total[11:13])) / os.sysconf('SC_CLK_TCK'), not any(f[0] in 'RD' for f in fields)
 
 
-class _Running:
-    "A process that says lines of JSON"
+class _Process:
+    "A forked process that sends lines of JSON"
 
     def __init__(self, work, root: Path, limit: float):
-        self.root, self.limit, self.lines, self.rest = root, limit, [], b''
+        self.root = root
+        self.limit = limit
+        self.lines = []
+        self.rest = b''
         root.mkdir(parents=True)
         self.fd, write = os.pipe()
         sys.stdout.flush()
@@ -404,28 +418,30 @@ class _Running:
         self.pid = os.fork()
         if not self.pid:
             os.close(self.fd)
-            _alone(write, work)
+            _run_child(write, work)
         os.close(write)
         with suppress(OSError):
-            os.setpgid(self.pid, self.pid)  # here too: whoever comes first
-        self.used, self.until, self.last = 0.0, time.monotonic() + 6 * limit, time.monotonic() + 20 * limit
+            os.setpgid(self.pid, self.pid)  # in parent and child, since either may run first
+        self.used = 0.0
+        self.next_check = time.monotonic() + 6 * limit
+        self.deadline = time.monotonic() + 20 * limit
 
-    def hear(self) -> bool:
-        "Take what was said; False at the end"
+    def receive(self) -> bool:
+        "Read the lines that were sent; False at the end"
         data = os.read(self.fd, 1 << 20)
         *lines, self.rest = (self.rest + data).split(b'\n')
         self.lines += map(json.loads, lines)
         if lines:
-            self.until = time.monotonic() + self.limit
+            self.next_check = time.monotonic() + self.limit
         return bool(data)
 
     def stuck(self) -> bool:
-        "Has it had its time? One that waits for a busy machine has not"
+        "Return whether its time is over; the time that it waits for a busy CPU does not count"
         used, waits = cpu_time(self.pid)
         before, self.used = self.used, used
-        if used >= self.limit or waits and used - before < 0.05 or time.monotonic() > self.last:
+        if used >= self.limit or waits and used - before < 0.05 or time.monotonic() > self.deadline:
             return True
-        self.until = time.monotonic() + self.limit / 2
+        self.next_check = time.monotonic() + self.limit / 2
         return False
 
     def end(self, kill: bool = False) -> int:
@@ -438,8 +454,8 @@ class _Running:
         return code
 
 
-def _alone(write: int, work) -> None:
-    "In the child: no terminal, no errors to the parent, no way back"
+def _run_child(write: int, work) -> None:
+    "Run the child: without terminal or output, and without returning to the code of the parent"
     code = 1
     try:
         os.setpgid(0, 0)
@@ -457,31 +473,33 @@ def _alone(write: int, work) -> None:
 
 
 class Broken(RuntimeError):
-    """The fuzzer itself, or a specimen, does not work."""
+    """Error of the fuzzer itself, or of a specimen."""
 
 
 def run_all(todo, jobs: int, limit: float, where: Path):
     """Run (key, work) in processes, `jobs` at a time; yield key, its lines, how it ended ('', 'hang', 'signal n')."""
-    todo, live, n = deque(todo), {}, 0
+    todo = deque(todo)
+    live = {}
+    n = 0
     try:
         while todo or live:
             while todo and len(live) < jobs:
                 key, work = todo.popleft()
                 root = where / f'{n:06}'
                 n += 1
-                p = _Running(lambda say, work=work, root=root: work(root, say), root, limit)
+                p = _Process(lambda send, work=work, root=root: work(root, send), root, limit)
                 live[p.fd] = key, p
             now = time.monotonic()
-            ready, _, _ = select.select([*live], [], [], max(0, min(p.until for _, p in live.values()) - now))
+            ready, _, _ = select.select([*live], [], [], max(0, min(p.next_check for _, p in live.values()) - now))
             for fd in ready:
                 key, p = live[fd]
-                if p.hear():
+                if p.receive():
                     continue
                 del live[fd]
                 code = p.end()
                 yield key, p.lines, f'signal {os.WTERMSIG(code)}' if os.WIFSIGNALED(code) else ''
             for fd, (key, p) in [*live.items()]:
-                if fd in ready or time.monotonic() < p.until or not p.stuck():
+                if fd in ready or time.monotonic() < p.next_check or not p.stuck():
                     continue
                 del live[fd]
                 p.end(kill=True)
@@ -496,12 +514,12 @@ def _broken(lines) -> str:
 
 
 def make_specimens(readers, jobs: int, where: Path) -> dict:
-    """Make each specimen once, in processes of their own, so that this one stays as it is; give maker -> folder."""
+    """Make each specimen once, in separate processes that leave this one unchanged; return maker -> folder."""
     makers = list(dict.fromkeys(r.make for r in readers))
     place = {m: where / 'specimens' / m.__name__ for m in makers}
 
     def work(m):
-        return lambda root, say: (place[m].mkdir(parents=True), m(place[m]), say('made'))
+        return lambda root, send: (place[m].mkdir(parents=True), m(place[m]), send('made'))
 
     for m, lines, ended in run_all([(m, work(m)) for m in makers], jobs, 60.0, where / 'making'):
         if ended or lines != ['made']:
@@ -510,7 +528,7 @@ def make_specimens(readers, jobs: int, where: Path) -> dict:
 
 
 def called(readers) -> set[tuple[str, int]]:
-    """Give the functions of the package that reading the untouched specimens calls: (file, first line)."""
+    """Return the functions of the package that are called to read the unchanged specimens: (file, first line)."""
     where = Path(tempfile.mkdtemp(prefix='srlviz-fuzz-'))
     try:
         place, found = make_specimens(readers, 1, where), set()
@@ -526,21 +544,23 @@ def called(readers) -> set[tuple[str, int]]:
         shutil.rmtree(where, ignore_errors=True)
 
 
-def fuzz(readers, cases, seed: int = 0, jobs: int = 1, limit: float = LIMIT, told=lambda result: None) -> list[Result]:
+def fuzz(
+    readers, cases, seed: int = 0, jobs: int = 1, limit: float = LIMIT, on_result=lambda result: None
+) -> list[Result]:
     """Run cases of readers, sorted by reader and case.
 
     Parameters
     ----------
     readers : of `readers.READERS`
     cases : reader -> numbers of cases
-    told : called with each result as it comes
+    on_result : called with each result when it arrives
     """
     where = Path(tempfile.mkdtemp(prefix='srlviz-fuzz-'))
     try:
         place = make_specimens(readers, jobs, where)
 
         def work(r, case, base):
-            return lambda root, say: perform(r, case, seed, place[r.make], base, root, say)
+            return lambda root, send: perform(r, case, seed, place[r.make], base, root, send)
 
         bases = {}
         for r, lines, ended in run_all([(r, work(r, None, {})) for r in readers], jobs, 6 * limit, where / 'base'):
@@ -552,16 +572,16 @@ def fuzz(readers, cases, seed: int = 0, jobs: int = 1, limit: float = LIMIT, tol
                 or last['error']
                 or last['verdict'] in ('outside', 'ran', 'memory')
             ):
-                raise Broken(f'the untouched specimen of {r.name} is not read: {ended} {_broken(lines) or last}')
+                raise Broken(f'the unchanged specimen of {r.name} cannot be read: {ended} {_broken(lines) or last}')
             bases[r] = last['parts']
         results = []
         pairs = sorted(
             ((i, c) for i, r in enumerate(readers) for c in cases(r)), key=lambda x: x[1]
-        )  # all readers from the start
+        )  # by case, so that all readers start early
         todo = [((readers[i], c), work(readers[i], c, bases[readers[i]])) for i, c in pairs]
         for (r, c), lines, ended in run_all(todo, jobs, limit, where / 'cases'):
             results.append(_result(r, c, lines, ended, limit))
-            told(results[-1])
+            on_result(results[-1])
         order = {r.name: i for i, r in enumerate(readers)}
         return sorted(results, key=lambda x: (order[x.reader], x.case))
     finally:
@@ -569,20 +589,21 @@ def fuzz(readers, cases, seed: int = 0, jobs: int = 1, limit: float = LIMIT, tol
 
 
 def _result(r, case, lines, ended, limit) -> Result:
-    said = lines[0] if lines and isinstance(lines[0], str) else ''
-    if broken := _broken(lines) or ('' if said else f'the mutation did not end: {ended}'):
-        return Result(r.name, case, said, 'broken', broken, 0.0, 0.0)
+    mutation = lines[0] if lines and isinstance(lines[0], str) else ''
+    broken = _broken(lines) or ('' if mutation else f'the mutation did not end: {ended}')
+    if broken:
+        return Result(r.name, case, mutation, 'broken', broken, 0.0, 0.0)
     if len(lines) > 1:
         x = lines[1]
-        return Result(r.name, case, said, x['verdict'], x['message'], round(x['seconds'], 2), round(x['mb'], 1))
+        return Result(r.name, case, mutation, x['verdict'], x['message'], round(x['seconds'], 2), round(x['mb'], 1))
     verdict, message = (
         ('hang', f'more than {limit:g} s') if ended == 'hang' else ('killed', ended or 'the process ended itself')
     )
-    return Result(r.name, case, said, verdict, message, limit if ended == 'hang' else 0.0, 0.0)
+    return Result(r.name, case, mutation, verdict, message, limit if ended == 'hang' else 0.0, 0.0)
 
 
 def table(results: list[Result]):
-    """Count verdicts: one row a reader and their sum."""
+    """Count verdicts: one row per reader, and their sum."""
     import pandas as pd
 
     counts = {}

@@ -1,4 +1,4 @@
-"""Changes of Parquet: written anew with other rows, columns, types and values."""
+"""Mutations of Parquet: files rewritten with other rows, columns, types and values."""
 
 import io, json, struct
 
@@ -14,10 +14,10 @@ def _groups(data):
         return [f.read_row_group(i) for i in range(f.num_row_groups)]
 
 
-def _parquet(groups, **how) -> bytes:
+def _parquet(groups, **options) -> bytes:
     import pyarrow.parquet as pq
 
-    with pq.ParquetWriter(out := io.BytesIO(), groups[0].schema, compression='zstd', **how) as w:
+    with pq.ParquetWriter(out := io.BytesIO(), groups[0].schema, compression='zstd', **options) as w:
         for g in groups:
             w.write_table(g, row_group_size=max(1, len(g)))
     return out.getvalue()
@@ -26,12 +26,11 @@ def _parquet(groups, **how) -> bytes:
 def _with_column(table, c, name, array):
     import pyarrow as pa
 
-    columns, have = (
-        [x.combine_chunks() if hasattr(x, 'combine_chunks') else x for x in table.columns],
-        table.column_names,
-    )
-    columns[c], have = array, [*have[:c], name, *have[c + 1 :]]
-    return pa.Table.from_arrays(columns, names=have)
+    columns = [x.combine_chunks() if hasattr(x, 'combine_chunks') else x for x in table.columns]
+    column_names = list(table.column_names)
+    columns[c] = array
+    column_names[c] = name
+    return pa.Table.from_arrays(columns, names=column_names)
 
 
 def parquet_rows(data, rng, victim):
@@ -139,17 +138,16 @@ def parquet_type(data, rng, victim):
 
 
 def parquet_value(data, rng, victim):
-    "Some or all values of a column"
+    "Replace some or all values of a column"
     import pyarrow as pa
 
     groups = _groups(data)
     c = rng.randrange(groups[0].num_columns)
     name, kind = groups[0].column_names[c], groups[0].schema.field(c).type
-    g, hostile = rng.randrange(len(groups)), rng.choice(names(rng, victim) + ['whatever', 'x' * 1_000_000])
-    number, every = (
-        rng.choice([10**12, -5, 0, 1, 1000, 10**6, 2**62, float('nan'), float('inf'), -1e30, 0.5, 127]),
-        rng.random() < 0.3,
-    )
+    g = rng.randrange(len(groups))
+    text = rng.choice(names(rng, victim) + ['whatever', 'x' * 1_000_000])
+    number = rng.choice([10**12, -5, 0, 1, 1000, 10**6, 2**62, float('nan'), float('inf'), -1e30, 0.5, 127])
+    every = rng.random() < 0.3
     column = groups[g].column(c).to_pylist()
     r = rng.randrange(len(column)) if column else 0
 
@@ -157,7 +155,7 @@ def parquet_value(data, rng, victim):
         if isinstance(v, list):
             return [number if i == len(v) // 2 else x for i, x in enumerate(v)]
         if isinstance(v, str):
-            return hostile
+            return text
         return None if v is None or rng.random() < 0.1 else number
 
     values = [new(v) if every or i == r else v for i, v in enumerate(column)]
@@ -166,14 +164,15 @@ def parquet_value(data, rng, victim):
     except (pa.ArrowException, OverflowError, TypeError):
         array, number = pa.nulls(len(values), kind), 'null'
     groups[g] = _with_column(groups[g], c, name, array)
-    schema, what = groups[g].schema, hostile if pa.types.is_string(kind) else number
+    schema = groups[g].schema
+    what = text if pa.types.is_string(kind) else number
     return _parquet(
         [t.cast(schema) for t in groups]
     ), f'column {name!r}, {"all rows" if every else f"row {r}"} of group {g}: {what!r:.40}'
 
 
 def parquet_lists(data, rng, victim):
-    "A list of fixed length becomes longer, shorter or of varying length"
+    "Make the lists of a column longer, shorter or of varying length"
     import pyarrow as pa
 
     groups = _groups(data)
@@ -220,7 +219,7 @@ def parquet_form(data, rng, victim):
 
 
 def _bomb(groups):
-    "Every text of a column is the same one of many MB, which is stored once"
+    "Write a column that repeats one text of many MB, stored once"
     import pyarrow as pa
 
     n = sum(map(len, groups))
@@ -236,7 +235,7 @@ def _bomb(groups):
 
     return _parquet(
         [change(t) for t in groups], store_schema=False
-    ), f'column {kinds.names[c]!r} unpacks to {n * size / 1e9:.1f} GB'
+    ), f'column {kinds.names[c]!r} decompresses to {n * size / 1e9:.1f} GB'
 
 
 PARQUET = [

@@ -1,4 +1,4 @@
-"""Changes of JSON and CSV: fields, cells, columns, rows, and the form of the whole."""
+"""Mutations of JSON and CSV: fields, cells, columns, rows, encoding and syntax."""
 
 import csv, io, json
 
@@ -8,7 +8,7 @@ from .raw import names, one_of, short, values, DEEP, Pairs, Text
 
 
 def load(data: bytes) -> list:
-    "The content, in a list of its own"
+    "Return the content, wrapped in a list"
     return [json.loads(data, object_pairs_hook=lambda pairs: Pairs([k, v] for k, v in pairs))]
 
 
@@ -27,13 +27,16 @@ def dump(x) -> str:
 
 
 def _spot(box, rng, stop=0.3):
-    "Where to change: (list or object, place in it, path in words), from the top down; the box holds the whole"
-    at, words, x = (box, 0), 'all', box[0]
-    while isinstance(x, list) and x and (words == 'all' or rng.random() > stop):
+    "Choose what to change, from the top down: (list or object, index in it, path as text); `box` contains the whole"
+    at = box, 0
+    path = 'all'
+    x = box[0]
+    while isinstance(x, list) and x and (path == 'all' or rng.random() > stop):
         i = rng.randrange(len(x))
-        at, words = (x, i), words.removeprefix('all') + (f'.{x[i][0]}' if isinstance(x, Pairs) else f'[{i}]')
+        at = x, i
+        path = path.removeprefix('all') + (f'.{x[i][0]}' if isinstance(x, Pairs) else f'[{i}]')
         x = x[i][1] if isinstance(x, Pairs) else x[i]
-    return *at, words[:80]
+    return *at, path[:80]
 
 
 def _set(x, i, v):
@@ -45,10 +48,10 @@ def _set(x, i, v):
 
 def json_value(data, rng, victim):
     x = load(data)
-    at, i, words = _spot(x, rng)
+    at, i, path = _spot(x, rng)
     v = rng.choice(values(rng, victim))
     _set(at, i, v)
-    return _done(x), f'{words} set to {short(v)}'
+    return _done(x), f'{path} set to {short(v)}'
 
 
 def json_number(data, rng, victim):
@@ -56,7 +59,7 @@ def json_number(data, rng, victim):
     spots = _numbers(x)
     if not spots:
         return json_value(data, rng, victim)
-    at, i, words = rng.choice(spots)
+    at, i, path = rng.choice(spots)
     old = at[i][1] if isinstance(at, Pairs) else at[i]
     v = rng.choice(
         [
@@ -79,47 +82,47 @@ def json_number(data, rng, victim):
         ]
     )
     _set(at, i, v)
-    return _done(x), f'{words} set to {short(v)}'
+    return _done(x), f'{path} set to {short(v)}'
 
 
-def _numbers(x, words=''):
+def _numbers(x, path=''):
     items = x if isinstance(x, Pairs) else enumerate(x) if isinstance(x, list) else ()
     out = []
     for n, (k, v) in enumerate(items):
         if type(v) in (int, float):
-            out.append((x, n, f'{words}.{k}'))
+            out.append((x, n, f'{path}.{k}'))
         else:
-            out += _numbers(v, f'{words}.{k}'.removeprefix('.0'))
+            out += _numbers(v, f'{path}.{k}'.removeprefix('.0'))
     return out
 
 
 def json_drop(data, rng, victim):
     x = load(data)
-    at, i, words = _spot(x, rng, 0.4)
+    at, i, path = _spot(x, rng, 0.4)
     del at[i]
-    return _done(x), f'{words} dropped'
+    return _done(x), f'{path} dropped'
 
 
 def json_double(data, rng, victim):
     x = load(data)
-    at, i, words = _spot(x, rng, 0.4)
-    again = list(at[i]) if isinstance(at, Pairs) else at[i]
+    at, i, path = _spot(x, rng, 0.4)
+    duplicate = list(at[i]) if isinstance(at, Pairs) else at[i]
     if isinstance(at, Pairs) and rng.random() < 0.6:
-        again[1] = rng.choice(values(rng, victim))
-    at.insert(rng.choice([i, i + 1, len(at)]), again)
-    return _done(x), f'{words} stands twice'
+        duplicate[1] = rng.choice(values(rng, victim))
+    at.insert(rng.choice([i, i + 1, len(at)]), duplicate)
+    return _done(x), f'{path} occurs twice'
 
 
 def json_rename(data, rng, victim):
     x = load(data)
-    at, i, words = _spot(x, rng, 0.25)
+    at, i, path = _spot(x, rng, 0.25)
     new = rng.choice(names(rng, victim) + ['x'])
     if not isinstance(at, Pairs):
         at[i] = new
     else:
         head, dot, _ = at[i][0].partition('.')
         at[i][0] = head + '.' + new if dot and rng.random() < 0.7 else new
-    return _done(x), f'{words} renamed to {new[:40]!r}'
+    return _done(x), f'{path} renamed to {new[:40]!r}'
 
 
 def json_swap(data, rng, victim):
@@ -141,35 +144,35 @@ def _pairs(x):
 
 
 def json_name(data, rng, victim):
-    "A text becomes a name that leads elsewhere"
+    "Replace a text by a malicious file name"
     x = load(data)
     spots = _texts(x)
     if not spots:
         return json_rename(data, rng, victim)
-    at, i, words = rng.choice(spots)
+    at, i, path = rng.choice(spots)
     new = rng.choice(names(rng, victim))
     _set(at, i, new)
-    return _done(x), f'{words} set to {new[:40]!r}'
+    return _done(x), f'{path} set to {new[:40]!r}'
 
 
-def _texts(x, words=''):
+def _texts(x, path=''):
     items = x if isinstance(x, Pairs) else enumerate(x) if isinstance(x, list) else ()
     out = []
     for n, (k, v) in enumerate(items):
         if isinstance(v, str):
-            out.append((x, n, f'{words}.{k}'))
+            out.append((x, n, f'{path}.{k}'))
         else:
-            out += _texts(v, f'{words}.{k}'.removeprefix('.0'))
+            out += _texts(v, f'{path}.{k}'.removeprefix('.0'))
     return out
 
 
 def json_form(data, rng, victim):
     forms = {
         'in UTF-16': data.decode().encode('utf-16'),
-        'with a mark': b'\xef\xbb\xbf' + data,
+        'with a byte order mark': b'\xef\xbb\xbf' + data,
         'in Latin-1': data.replace(b'"', '"é'.encode('latin-1'), 1),
         'deep lists': b'[' * DEEP + data + b']' * DEEP,
-        'deep, open': b'[' * DEEP,
+        'deep lists, not closed': b'[' * DEEP,
         'deep objects': b'{"a":' * DEEP + b'1' + b'}' * DEEP,
         'twice': data + data,
         'in a list': b'[' + data + b']',
@@ -202,7 +205,7 @@ JSON = [
 # ---- CSV
 
 
-def _cells(data):
+def _rows(data):
     return list(csv.reader(io.StringIO(data.decode())))
 
 
@@ -245,14 +248,14 @@ CELLS = [
 
 
 def csv_cell(data, rng, victim):
-    rows = _cells(data)
+    rows = _rows(data)
     r, c = _at(rows, rng)
     rows[r][c] = new = rng.choice(CELLS)
     return _csv(rows), f'line {r + 1}, column {rows[0][c]!r}: {new[:20]!r}'
 
 
 def csv_number(data, rng, victim):
-    rows = _cells(data)
+    rows = _rows(data)
     spots = [
         (r, c)
         for r, row in enumerate(rows[1:], 1)
@@ -284,14 +287,14 @@ def csv_number(data, rng, victim):
 
 
 def csv_name(data, rng, victim):
-    rows = _cells(data)
+    rows = _rows(data)
     r, c = _at(rows, rng)
     rows[r][c] = new = rng.choice(names(rng, victim))
     return _csv(rows), f'line {r + 1}, column {rows[0][c]!r}: {new[:40]!r}'
 
 
 def csv_column(data, rng, victim):
-    rows = _cells(data)
+    rows = _rows(data)
     c = rng.randrange(len(rows[0]))
     name = rows[0][c]
     what = one_of(rng, 'dropped|doubled|renamed|header dropped|header swapped|added|doubled with other values')
@@ -314,24 +317,25 @@ def csv_column(data, rng, victim):
 
 
 def csv_row(data, rng, victim):
-    rows = _cells(data)
+    rows = _rows(data)
     r = rng.randrange(1, len(rows))
     what = one_of(
-        rng, 'dropped|doubled|with a cell more|with a cell less|empty|all dropped|header again|20,000 times|swapped'
+        rng,
+        'dropped|doubled|with an extra cell|with a missing cell|empty|all dropped|header repeated|20,000 times|swapped',
     )
     if what == 'dropped':
         del rows[r]
     if what == 'doubled':
         rows.insert(r, rows[r])
-    if what == 'with a cell more':
+    if what == 'with an extra cell':
         rows[r] = rows[r] + ['1']
-    if what == 'with a cell less':
+    if what == 'with a missing cell':
         rows[r] = rows[r][:-1]
     if what == 'empty':
         rows.insert(r, [])
     if what == 'all dropped':
         rows = rows[:1]
-    if what == 'header again':
+    if what == 'header repeated':
         rows.insert(r, rows[0])
     if what == '20,000 times':
         rows[r:r] = [rows[r]] * 20_000
@@ -345,12 +349,12 @@ def csv_form(data, rng, victim):
     i = rng.choice([k for k, b in enumerate(data) if b in b',\n'] or [0])
     forms = {
         'in UTF-16': data.decode().encode('utf-16'),
-        'with a mark': b'\xef\xbb\xbf' + data,
+        'with a byte order mark': b'\xef\xbb\xbf' + data,
         'in Latin-1': data + 'é'.encode('latin-1') + b'\n',
         'with semicolons': data.replace(b',', b';'),
         "with Windows' line ends": data.replace(b'\n', b'\r\n'),
-        'with a quote open': data[: i + 1] + b'"' + data[i + 1 :],
-        'without an end of its last line': data.rstrip(b'\n'),
+        'with an open quote': data[: i + 1] + b'"' + data[i + 1 :],
+        'without a final newline': data.rstrip(b'\n'),
         'with a field of 1 MB': data[:i] + b'x' * 1_000_000 + data[i:],
         'with a zero byte': data[:i] + b'\0' + data[i:],
         'only its header': data.split(b'\n')[0] + b'\n',

@@ -1,42 +1,47 @@
-"""IndRNN and LMU held against popgym's modules: the same weights, put where each keeps them."""
+"""IndRNN and LMU compared with popgym's modules, to which our weights are copied."""
 
 import torch
-from popgym.baselines.models.indrnn import IndRNN as TheirIndRNN
-from popgym.baselines.models.lmu import LMU as TheirLMU
+from popgym.baselines.models.indrnn import IndRNN as PopgymIndRNN
+from popgym.baselines.models.lmu import LMU as PopgymLMU
 
 from srlviz.memories.independent import IndRNN
 from srlviz.memories.lmu import LMU
 
 
-def pairs_of(mine, theirs):
-    "Put the weights of mine in theirs; give functions for the gradients of both. Mine may be (parameter, slice)."
+def pairs_of(ours, reference):
+    """Copy our parameters to those of the reference; return pairs of functions that return their gradients.
+
+    One of ours may be (parameter, slice).
+    """
     pairs = []
-    for m, t in zip(mine, theirs, strict=True):
-        p, part = m if isinstance(m, tuple) else (m, ...)
+    for source, target in zip(ours, reference, strict=True):
+        p, part = source if isinstance(source, tuple) else (source, ...)
         with torch.no_grad():
-            t.copy_(p[part].view_as(t))
-        pairs.append((lambda p=p, part=part, t=t: p.grad[part].view_as(t), lambda t=t: t.grad))
+            target.copy_(p[part].view_as(target))
+        pairs.append((lambda p=p, part=part, t=target: p.grad[part].view_as(t), lambda t=target: t.grad))
     return pairs
 
 
 def indrnn(n_in: int = 128):
     ours = IndRNN(n_in)
-    theirs, (one, two) = TheirIndRNN(n_in, ours.n_out), ours.layers
+    reference = PopgymIndRNN(n_in, ours.n_out)
     with torch.no_grad():
-        theirs.bias0.zero_(), theirs.bias1.zero_()
-    a, b = theirs.input0, theirs.input1
-    mine = [one.weight, one.bias, two.weight, two.bias, (ours.recurrent, 0), (ours.recurrent, 1)]
-    pairs = pairs_of(mine, [a.weight, a.bias, b.weight, b.bias, theirs.weight0, theirs.weight1])
-    return ours, lambda x: ours(x)[0], lambda x: theirs(x)[0], theirs, pairs
+        reference.bias0.zero_()
+        reference.bias1.zero_()
+    first, second = ours.layers
+    our_weights = [first.weight, first.bias, second.weight, second.bias, (ours.recurrent, 0), (ours.recurrent, 1)]
+    a, b = reference.input0, reference.input1
+    pairs = pairs_of(our_weights, [a.weight, a.bias, b.weight, b.bias, reference.weight0, reference.weight1])
+    return ours, lambda x: ours(x)[0], lambda x: reference(x)[0], reference, pairs
 
 
 def lmu(n_in: int = 128):
     ours = LMU(n_in)
-    theirs = TheirLMU(n_in, ours.n_out, ours.n_out, ours.theta)
+    reference = PopgymLMU(n_in, ours.n_out, ours.n_out, ours.theta)
     names = ('e_x', 'e_h', 'e_m', 'W_x', 'W_h', 'W_m')
-    pairs = pairs_of([getattr(ours, n) for n in names], [getattr(theirs.cell, n) for n in names])
-    return ours, lambda x: ours(x)[0], lambda x: theirs(x)[0], theirs, pairs
+    pairs = pairs_of([getattr(ours, n) for n in names], [getattr(reference.cell, n) for n in names])
+    return ours, lambda x: ours(x)[0], lambda x: reference(x)[0], reference, pairs
 
 
+# name: n_in -> (our memory, our x -> y, popgym's x -> y, popgym's module, pairs of functions returning gradients)
 MODELS = dict(IndRNN=indrnn, LMU=lmu)
-# name: n_in -> (our memory, x -> y of ours, of theirs, their module, pairs of gradients)

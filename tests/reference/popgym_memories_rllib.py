@@ -1,7 +1,7 @@
-"""Elman, GRU, LSTM, MLP, PosMLP, FrameStack, TCN and S4D held against popgym's models for RLlib.
+"""Elman, GRU, LSTM, MLP, PosMLP, FrameStack, TCN and S4D compared with popgym's models for RLlib.
 
-The same weights, put where each keeps them. What popgym's models import and these need little of (ray, einops,
-opt_einsum) is stood in for while they are imported.
+Our weights are copied to popgym's models. Those import ray, einops and opt_einsum, of which they need little; stubs
+replace these packages during the import.
 """
 
 import logging, sys, types
@@ -24,20 +24,20 @@ REPEAT = {
 REARRANGE = {"... c h l -> ... (c h) l": lambda x: x.flatten(-3, -2), "b c h -> b (c h)": lambda x: x.flatten(1)}
 
 
-class _Outer(nn.Module):
-    "In place of RLlib's base class."
+class _BaseModel(nn.Module):
+    "Stub of RLlib's base class."
 
     def __init__(self, *args):
         super().__init__()
 
 
 def _modules():
-    "popgym's modules, imported with what they need."
+    "Import popgym's modules with stubs of the packages that they need."
 
-    def module(name, **held):
-        m = types.ModuleType(name)
-        m.__dict__.update(held)
-        return name, m
+    def module(name, **contents):
+        stub = types.ModuleType(name)
+        stub.__dict__.update(contents)
+        return name, stub
 
     stubs = dict(
         [
@@ -46,13 +46,13 @@ def _modules():
             module('ray.rllib.models'),
             module('ray.rllib.models.torch'),
             module('ray.rllib.utils'),
-            module('ray.rllib.models.torch.torch_modelv2', TorchModelV2=_Outer),
+            module('ray.rllib.models.torch.torch_modelv2', TorchModelV2=_BaseModel),
             module('ray.rllib.utils.typing', ModelConfigDict=dict, TensorType=torch.Tensor),
             module('einops', repeat=lambda x, p, **n: REPEAT[p](x, **n), rearrange=lambda x, p: REARRANGE[p](x)),
             module('opt_einsum', contract=torch.einsum, contract_expression=None),
         ]
     )
-    logging.disable(logging.WARNING)  # of kernels for CUDA that are not there
+    logging.disable(logging.WARNING)  # about missing CUDA kernels
     try:
         with mock.patch.dict(sys.modules, stubs):
             from popgym.baselines.models.embeddings import positional_encoding
@@ -75,98 +75,109 @@ def _modules():
 POPGYM = _modules()
 
 
-def _outer(cls, ours):
-    "A model of popgym without its first and last layers, so that only its memory is left."
-    theirs = cls.__new__(cls)
-    nn.Module.__init__(theirs)
-    theirs.cfg = dict(
+def _without_outer_layers(cls, ours):
+    "Make a model of popgym without its first and last layers, so that only its memory remains."
+    reference = cls.__new__(cls)
+    nn.Module.__init__(reference)
+    reference.cfg = dict(
         cls.BASE_CONFIG, **cls.MODEL_CONFIG, preprocessor_output_size=ours.n_in, hidden_size=ours.n_hidden
     )
     if hasattr(ours, 'position'):
-        theirs.embedding = nn.Embedding.from_pretrained(POPGYM.table(1024, ours.n_in))
-        theirs.embedding_strength = nn.Parameter(torch.tensor([0.5]))
-    return theirs
+        reference.embedding = nn.Embedding.from_pretrained(POPGYM.table(1024, ours.n_in))
+        reference.embedding_strength = nn.Parameter(torch.tensor([0.5]))
+    return reference
 
 
 def _frames(x):
-    "The state of those that keep the last frames"
+    "The initial state of the models that keep the last frames"
     return [x.new_zeros(len(x), 3, x.shape[2])]
 
 
-def _call(theirs, first=_frames):
-    "x -> y, from the state that `first` gives, with the time mixed in where theirs has it."
+def _forward(reference, first=_frames):
+    """Return the function x -> y of popgym's model, which starts from the state `first(x)`.
 
-    def call(x):
+    It adds a positional encoding if the model has one.
+    """
+
+    def forward(x):
         B, T, n = x.shape
-        if hasattr(theirs, 'embedding'):
-            x = theirs.apply_embedding(x, torch.zeros(B, dtype=torch.long))
-        return theirs.forward_memory(x, first(x), torch.zeros(B), torch.full((B,), T))[0]
+        if hasattr(reference, 'embedding'):
+            x = reference.apply_embedding(x, torch.zeros(B, dtype=torch.long))
+        return reference.forward_memory(x, first(x), torch.zeros(B), torch.full((B,), T))[0]
 
-    return call
+    return forward
 
 
-def _pairs(ours, theirs, same):
-    "Give theirs the weights of ours; `same`: (ours, theirs, how ours is laid out there, how theirs is laid out here)."
+def _pairs(ours, reference, shared):
+    """Copy our weights to popgym's model; return pairs of functions that return the gradients of both.
+
+    `shared`: (our parameter, popgym's), or with two functions that convert our layout to popgym's and popgym's to ours.
+    """
     if hasattr(ours, 'position'):
-        same = [*same, (ours.position.strength, theirs.embedding_strength, lambda a: a[None], lambda b: b[0])]
-    straight = lambda a: a
-    same = [(a, b, *(how or (straight, straight))) for a, b, *how in same]
+        strength = (ours.position.strength, reference.embedding_strength, lambda a: a[None], lambda b: b[0])
+        shared = [*shared, strength]
+
+    def unchanged(a):
+        return a
+
+    shared = [(a, b, *(layouts or (unchanged, unchanged))) for a, b, *layouts in shared]
     with torch.no_grad():
-        for a, b, there, _ in same:
-            b.copy_(there(a))
-    return [((lambda a=a: a.grad), (lambda b=b, here=here: here(b.grad))) for a, b, _, here in same]
+        for a, b, to_popgym, _ in shared:
+            b.copy_(to_popgym(a))
+    return [((lambda a=a: a.grad), (lambda b=b, to_ours=to_ours: to_ours(b.grad))) for a, b, _, to_ours in shared]
 
 
-def _zip(mine, other):
-    return [(a, b) for a, b in zip(mine.parameters(), other.parameters(), strict=True)]
+def _zip(ours, reference):
+    return [(a, b) for a, b in zip(ours.parameters(), reference.parameters(), strict=True)]
 
 
 def _mlp(cls):
     def make(n_in: int = 128):
         ours = cls(n_in)
-        theirs = _outer(POPGYM.MLP, ours)
-        theirs.core = nn.Sequential(nn.Linear(n_in, 256), nn.LeakyReLU(), nn.Linear(256, 256), nn.LeakyReLU())
-        return ours, lambda x: ours(x)[0], _call(theirs), theirs, _pairs(ours, theirs, _zip(ours.layers, theirs.core))
+        reference = _without_outer_layers(POPGYM.MLP, ours)
+        reference.core = nn.Sequential(nn.Linear(n_in, 256), nn.LeakyReLU(), nn.Linear(256, 256), nn.LeakyReLU())
+        pairs = _pairs(ours, reference, _zip(ours.layers, reference.core))
+        return ours, lambda x: ours(x)[0], _forward(reference), reference, pairs
 
     return make
 
 
 def _recurrent(cls):
-    """Elman, GRU and LSTM of popgym are layers of torch behind its own order of axes.
+    """Compare Elman, GRU or LSTM; popgym's are layers of torch with another order of axes.
 
-    It keeps a state as (B, layers, n_hidden).
+    popgym keeps a state as (B, layers, n_hidden).
     """
 
     def make(n_in: int = 128):
         ours = cls(n_in)
-        theirs = _outer(getattr(POPGYM, cls.__name__), ours)
-        theirs.core = getattr(nn, 'RNN' if cls is Elman else cls.__name__)(n_in, 256, 1, batch_first=True)
-        first = lambda x: [x.new_zeros(len(x), 1, 256)] * (2 if cls is LSTM else 1)
-        return (
-            ours,
-            lambda x: ours(x)[0],
-            _call(theirs, first),
-            theirs,
-            _pairs(ours, theirs, _zip(ours.layer, theirs.core)),
-        )
+        reference = _without_outer_layers(getattr(POPGYM, cls.__name__), ours)
+        reference.core = getattr(nn, 'RNN' if cls is Elman else cls.__name__)(n_in, 256, 1, batch_first=True)
+        n_states = 2 if cls is LSTM else 1
+
+        def first(x):
+            return [x.new_zeros(len(x), 1, 256)] * n_states
+
+        pairs = _pairs(ours, reference, _zip(ours.layer, reference.core))
+        return ours, lambda x: ours(x)[0], _forward(reference, first), reference, pairs
 
     return make
 
 
 def framestack(n_in: int = 128):
     ours = FrameStack(n_in)
-    theirs = _outer(POPGYM.Framestack, ours)
-    theirs.compress = nn.Linear(n_in, 64)
-    theirs.core = nn.Sequential(nn.Linear(256, 256), nn.LeakyReLU(), nn.Linear(256, 256), nn.LeakyReLU())
-    pairs = _pairs(ours, theirs, _zip(ours.layers, theirs.core) + _zip(ours.compress, theirs.compress))
-    return ours, lambda x: ours(x)[0], _call(theirs), theirs, pairs
+    reference = _without_outer_layers(POPGYM.Framestack, ours)
+    reference.compress = nn.Linear(n_in, 64)
+    reference.core = nn.Sequential(nn.Linear(256, 256), nn.LeakyReLU(), nn.Linear(256, 256), nn.LeakyReLU())
+    pairs = _pairs(ours, reference, _zip(ours.layers, reference.core) + _zip(ours.compress, reference.compress))
+    return ours, lambda x: ours(x)[0], _forward(reference), reference, pairs
 
 
 def tcn(n_in: int = 128):
     ours = TCN(n_in)
-    theirs = _outer(POPGYM.Frameconv, ours)
-    theirs.core = nn.Conv1d(n_in, 256, 4)
-    return ours, lambda x: ours(x)[0], _call(theirs), theirs, _pairs(ours, theirs, _zip(ours.layer, theirs.core))
+    reference = _without_outer_layers(POPGYM.Frameconv, ours)
+    reference.core = nn.Conv1d(n_in, 256, 4)
+    pairs = _pairs(ours, reference, _zip(ours.layer, reference.core))
+    return ours, lambda x: ours(x)[0], _forward(reference), reference, pairs
 
 
 DIAGONAL = dict(  # popgym's settings
@@ -176,21 +187,24 @@ DIAGONAL = dict(  # popgym's settings
 
 def s4d(n_in: int = 128):
     ours = S4D(n_in)
-    theirs = nn.ModuleDict(dict(map=nn.Linear(n_in, 256), core=POPGYM.S4(d_model=256, d_state=16, **DIAGONAL)))
-    core, kernel = theirs['core'], theirs['core'].kernel.kernel
-    first = lambda a: a[None], lambda b: b[0]
-    same = [
-        (ours.skip, core.D, *first),
-        (ours.C, kernel.C, *first),
+    reference = nn.ModuleDict(dict(map=nn.Linear(n_in, 256), core=POPGYM.S4(d_model=256, d_state=16, **DIAGONAL)))
+    core = reference['core']
+    kernel = core.kernel.kernel
+    extra_axis = lambda a: a[None], lambda b: b[0]
+    shared = [
+        (ours.skip, core.D, *extra_axis),
+        (ours.C, kernel.C, *extra_axis),
         (ours.B, kernel.B),
         (ours.log_dt, kernel.log_dt),
         (ours.log_decay, kernel.inv_A_real),
         (ours.frequency, kernel.A_imag),
     ]
-    pairs = _pairs(ours, theirs, same + _zip(ours.write_in, theirs['map']) + _zip(ours.read_out, core.output_linear[0]))
-    return ours, lambda x: ours(x)[0], lambda x: core(theirs['map'](x))[0], theirs, pairs
+    shared += _zip(ours.write_in, reference['map']) + _zip(ours.read_out, core.output_linear[0])
+    pairs = _pairs(ours, reference, shared)
+    return ours, lambda x: ours(x)[0], lambda x: core(reference['map'](x))[0], reference, pairs
 
 
+# name: n_in -> (our memory, our x -> y, popgym's x -> y, popgym's module, pairs of functions returning gradients)
 MODELS = dict(
     **{cls.__name__: _recurrent(cls) for cls in (Elman, GRU, LSTM)},
     **{cls.__name__: _mlp(cls) for cls in (MLP, PosMLP)},
@@ -198,4 +212,3 @@ MODELS = dict(
     TCN=tcn,
     S4D=s4d,
 )
-# name: n_in -> (our memory, x -> y of ours, of theirs, their module, pairs of gradients)

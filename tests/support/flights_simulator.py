@@ -1,14 +1,15 @@
-"""A quick simulator for tests of the storage: random walks instead of flights.
+"""A fast flight simulator for storage tests: random walks instead of flights.
 
-`python flights_simulator.py FOLDER N WORKERS [FAULT]` makes a set of them.
+`python flights_simulator.py FOLDER N WORKERS [FAULT]` generates a set of flights.
 """
 
 import os, sys, time
 from pathlib import Path
 from types import SimpleNamespace
 
-# a module that is compiled while files may not grow would be left behind cut off, for all who import it later
-sys.dont_write_bytecode, os.environ['PYTHONDONTWRITEBYTECODE'] = True, '1'
+# Tests run this file under a limit on the size of files, which would truncate compiled modules for later imports.
+sys.dont_write_bytecode = True
+os.environ['PYTHONDONTWRITEBYTECODE'] = '1'
 
 import cloudpickle
 import numpy as np
@@ -68,33 +69,35 @@ class QuickSimulator(Simulator):
         film = np.zeros((T, size, size, 3), np.uint8)
         for t in range(T):
             film[t, 4:12, t % (size - 8) : t % (size - 8) + 8] = 255
-        corner, crash = np.where(np.arange(T) < T - 5, x[:, 1], np.nan).astype(np.float32), r.random() < 0.3
+        corner = np.where(np.arange(T) < T - 5, x[:, 1], np.nan).astype(np.float32)
+        crashed = r.random() < 0.3
         factors = dict(
             height=x[:, 0],
             rel_engfai0=np.float32(np.arange(T) > 37) * len(c.events),
             corner_x=corner,
             airport=c.runway.airport,
-            outcome='crashed' if crash else 'landed',
-            touchdown_g=np.float32(np.nan if crash else 1.3),
+            outcome='crashed' if crashed else 'landed',
+            touchdown_g=np.float32(np.nan if crashed else 1.3),
         )
         return Episode({'sensors': x} | ({'frame': film} if camera else {}), factors=factors, ended='terminated')
 
 
 def request(simulator, n, seed=3, camera=True, size=32):
-    "The request for a set in shards of 5 flights"
+    "Return the request for a set with 5 flights per shard"
     return fleet._request(simulator, n, seed, camera, size, None, {}) | dict(shard=5)
 
 
 def make(folder, n, workers=1, fault='', seed=3, size=32, camera=True, delay=0.0):
-    "As generate_flights, in shards of 5 flights"
+    "Generate a set as generate_flights does, with 5 flights per shard"
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    simulator, out = QuickSimulator(fault, delay), Path(folder)
+    simulator = QuickSimulator(fault, delay)
+    out = Path(folder)
     fleet._make_set(out, simulator, request(simulator, n, seed, camera, size), workers, False)
     return read_flights(out)
 
 
-def again(folder, n, workers=1):
-    "The same call for an existing set"
+def reopen(folder, n, workers=1):
+    "Call generate_flights on an existing set, with the same request"
     simulator = QuickSimulator()
     return fleet._open(folder, simulator, request(simulator, n), workers, False)
 

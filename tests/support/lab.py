@@ -1,4 +1,4 @@
-"""A JupyterLab and a Chromium on it, for tests that press what a reader presses."""
+"""JupyterLab server and Chromium pages for tests that use the widgets as a reader does."""
 
 import json, os, secrets, shutil, socket, subprocess, sys, time, urllib.error, urllib.request
 from pathlib import Path
@@ -8,7 +8,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 ROOT = Path(__file__).parents[2]
 SHOTS = ROOT / 'artefacts'
-INSTALL = 'apt-get install -y --no-install-recommends chromium    (or set CHROMIUM to a browser of yours)'
+INSTALL = 'apt-get install -y --no-install-recommends chromium    (or set CHROMIUM to your own browser)'
 FLAGS = [
     '--no-sandbox',
     '--headless=new',
@@ -23,7 +23,7 @@ FLAGS = [
 
 
 def chromium():
-    "The browser's path, as `make test` finds or installs it; None for the one that playwright keeps itself."
+    "Return the path of the browser that `make test` finds or installs; None means playwright's own browser."
     names = [
         os.environ.get('CHROMIUM', ''),
         'chromium',
@@ -37,25 +37,27 @@ def chromium():
     return next((p for p in map(shutil.which, filter(None, names)) if p), None)
 
 
-SMALL = "\nsteps, epochs = 2000, 6     # the test presses buttons; it needs no good scores\n"
+SMALL = "\nsteps, epochs = 2000, 6     # the test clicks buttons; the scores do not matter\n"
 
 
 def notebook_of(*cells):
-    "A notebook of code cells, the first for parameters"
+    "Return a notebook of code cells; the first one holds the parameters."
     python = dict(name='python3', language='python', display_name='Python 3')
     nb = new_notebook(cells=[new_code_cell(c) for c in ('parameters = 0', *cells)], metadata=dict(kernelspec=python))
     nb.cells[0].metadata['tags'] = ['parameters']
     return nb
 
 
-def wait_for(what, timeout=60, every=0.2, message=''):
-    "Ask until the answer is true, and give it"
-    end, seen = time.time() + timeout, None
-    while time.time() < end:
-        if seen := what():
-            return seen
+def wait_for(condition, timeout=60, every=0.2, message=''):
+    "Call `condition` until its result is true, and return the result."
+    deadline = time.time() + timeout
+    result = None
+    while time.time() < deadline:
+        result = condition()
+        if result:
+            return result
         time.sleep(every)
-    raise AssertionError(f'waited {timeout} s in vain: {message or what}; last answer {seen!r}')
+    raise AssertionError(f'timed out after {timeout} s: {message or condition}; last result {result!r}')
 
 
 WAIT_IDLE = """() => {
@@ -70,18 +72,17 @@ WAIT_IDLE = """() => {
 
 
 def wait_idle(page):
-    """Wait until the kernel has handled all that the page sent, the page all that the kernel sent, and the page is
-    drawn.
+    """Wait until kernel and page have handled each other's messages and the page is drawn.
 
-    An empty request stands in the same two queues as what widgets say. Twice, for an answer may bring a question. What
-    follows may press at a computed place, press a key that is meant for the state that the kernel is in, or read a
-    value once.
+    An empty request waits in the same two queues as the messages of widgets. It is sent twice, because a reply may
+    cause another message. Afterwards a test may click at a computed position, press a key whose effect depends on the
+    state of the kernel, or read a value once.
     """
     page.evaluate(WAIT_IDLE)
 
 
 def set_theme(page, name):
-    "Turn to a theme, 'Light' or 'Dark', and wait until the page is in it"
+    "Switch to the theme 'Light' or 'Dark', and wait until the page shows it."
     light = str(name == 'Light').lower()
     if page.evaluate('document.body.dataset.jpThemeLight') != light:
         page.evaluate(
@@ -92,21 +93,23 @@ def set_theme(page, name):
 
 
 def release_focus(page):
-    "Take pointer and keys away from whatever has them, and wait until page and kernel are in step"
+    "Move the pointer away, remove the keyboard focus, and wait until page and kernel are in step."
     page.mouse.move(5, 5)
     page.evaluate('document.activeElement?.blur()')
     wait_idle(page)
 
 
 def assert_no_errors(page):
-    "Check that since this was last asked no request left the machine, and no script failed"
-    outside, errors = page.outside[:], [e for e in page.errors if 'ResizeObserver loop' not in e]
-    page.outside.clear(), page.errors.clear()
+    "Check that no request left the machine and no script failed since the last call."
+    outside = page.outside[:]
+    errors = [e for e in page.errors if 'ResizeObserver loop' not in e]
+    page.outside.clear()
+    page.errors.clear()
     assert not outside, outside[:5]
     assert not errors, errors[:3]
 
 
-# what anywidget says of a model that took over two seconds to begin; ours recover (shared.js, patchModels)
+# anywidget's message for a model that took over two seconds to start; ours recover (shared.js, patchModels)
 LATE = 'Failed to initialize model'
 
 DRAWN = """() => [['.srlviz-plot', 'drawn'], ['.srlviz-scatter', 'drawn'], ['.srlviz-board', 'shown']].every(
@@ -114,10 +117,10 @@ DRAWN = """() => [['.srlviz-plot', 'drawn'], ['.srlviz-scatter', 'drawn'], ['.sr
 
 
 class Server:
-    """One JupyterLab with no settings of the user's, on a folder of its own.
+    """JupyterLab in a separate folder, without the user's settings.
 
-    Its token is new at each start, and comes to the server by its environment, where other users do not see it; what is
-    printed has it not.
+    The token is new at each start. The server gets it through its environment, where other users cannot see it, and it
+    is removed from printed text.
     """
 
     def __init__(self, folder):
@@ -126,14 +129,14 @@ class Server:
             'apputils-extension/notification': {'fetchNews': 'false', 'checkForUpdates': False},
             'notebook-extension/tracker': {'autoStartDefaultKernel': True},
         }
-        for name, content in settings.items():  # no news over the cells, a kernel without a question
+        for name, content in settings.items():  # no news above the cells, and a kernel starts without a prompt
             path = folder / 'settings/@jupyterlab' / f'{name}.jupyterlab-settings'
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps(content))
         with socket.socket() as s:
             s.bind(('127.0.0.1', 0))
             self.url = f'http://127.0.0.1:{s.getsockname()[1]}'
-        places = dict(
+        folders = dict(
             JUPYTER_CONFIG_DIR='config',
             JUPYTER_DATA_DIR='data',
             JUPYTER_RUNTIME_DIR='runtime',
@@ -141,9 +144,8 @@ class Server:
             JUPYTERLAB_SETTINGS_DIR='settings',
             JUPYTERLAB_WORKSPACES_DIR='workspaces',
         )
-        env = {k: v for k, v in os.environ.items() if k not in ('IN_TEST', 'SRLVIZ_STATIC')} | {
-            k: str(folder / v) for k, v in places.items()
-        }
+        env = {k: v for k, v in os.environ.items() if k not in ('IN_TEST', 'SRLVIZ_STATIC')}
+        env |= {k: str(folder / v) for k, v in folders.items()}
         env['JUPYTER_TOKEN'] = self.token
         flags = [
             '--no-browser',
@@ -161,9 +163,9 @@ class Server:
             stdout=open(folder / 'lab.log', 'w'),
             stderr=subprocess.STDOUT,
         )
-        wait_for(self._up, 120, message='JupyterLab starts')
+        wait_for(self._is_up, 120, message='JupyterLab starts')
 
-    def _up(self):
+    def _is_up(self):
         if self.process.poll() is not None:
             raise AssertionError(self.without_token(self.log()[-2000:]))
         try:
@@ -172,9 +174,12 @@ class Server:
             return False
 
     def get(self, path, method='GET'):
-        "Ask the server, with its token"
-        asked = urllib.request.Request(self.url + path, headers={'Authorization': f'token {self.token}'}, method=method)
-        return urllib.request.urlopen(asked, timeout=60 if method == 'DELETE' else 5)  # a busy kernel ends slowly
+        "Send a request with the token to the server."
+        request = urllib.request.Request(
+            self.url + path, headers={'Authorization': f'token {self.token}'}, method=method
+        )
+        timeout = 60 if method == 'DELETE' else 5  # a busy kernel ends slowly
+        return urllib.request.urlopen(request, timeout=timeout)
 
     def log(self):
         return (self.folder / 'lab.log').read_text()
@@ -183,7 +188,7 @@ class Server:
         return text.replace(self.token, '(token)')
 
     def reset_theme(self):
-        "Forget the theme that an earlier page chose"
+        "Reset the theme that an earlier page chose."
         (self.folder / 'settings/@jupyterlab/apputils-extension/themes.jupyterlab-settings').unlink(missing_ok=True)
 
     def close(self):
@@ -196,19 +201,22 @@ class Server:
 
 
 class Lab:
-    """One notebook in a folder and a workspace of its own on a server.
+    """One notebook on a server, in a separate folder and workspace.
 
     Parameters
     ----------
-    name : of the folder
-    notebook : a path, or a notebook in memory; one of its cells is tagged `parameters`
+    name : name of the folder and the workspace
+    notebook : path, or notebook in memory; one of its cells is tagged `parameters`
     small : lines added to that cell
     """
 
     client = None
 
     def __init__(self, server, name, notebook, small=SMALL):
-        self.server, self.name, self.folder, self.pages = server, name, server.folder / name, []
+        self.server = server
+        self.name = name
+        self.folder = server.folder / name
+        self.pages = []
         self.folder.mkdir()
         nb = nbformat.read(notebook, 4) if isinstance(notebook, os.PathLike) else notebook
         next(c for c in nb.cells if 'parameters' in c.metadata.get('tags', [])).source += small
@@ -220,7 +228,7 @@ class Lab:
         return self.server.url
 
     def open(self, page, query=''):
-        "Show the notebook on a page"
+        "Open the notebook on a page."
         path = f'/lab/workspaces/{self.name}/tree/{self.name}/notebook.ipynb'
         try:
             page.goto(f'{self.url}{path}?token={self.server.token}{query}')
@@ -228,19 +236,19 @@ class Lab:
             raise AssertionError(self.server.without_token(f'{type(e).__name__}: {e}')) from None
 
     def kernels(self):
-        "The kernels of this notebook"
+        "Return the kernels of this notebook."
         try:
             sessions = json.load(self.server.get('/api/sessions'))
         except OSError:
-            return []  # a busy machine: the server answers 500, or late, while the kernel is being started
+            return []  # on a busy machine the server replies late or with 500 while the kernel starts
         return [s['kernel'] for s in sessions if s['path'].startswith(f'{self.name}/')]
 
     def evaluate(self, expression):
-        "Evaluate in the notebook's kernel, over a line of our own: the state itself, not what the page says of it"
+        "Evaluate in the notebook's kernel over a separate connection: the state itself, not what the page shows."
         if not self.client:
             from jupyter_client import BlockingKernelClient
 
-            (kernel,) = wait_for(self.kernels, message='the server tells its kernel')
+            (kernel,) = wait_for(self.kernels, message='the server lists the kernel')
             file = self.server.folder / f'runtime/kernel-{kernel["id"]}.json'
             self.client = BlockingKernelClient(connection_file=str(file))
             self.client.load_connection_file()
@@ -249,16 +257,16 @@ class Lab:
         reply = self.client.execute_interactive(
             '', user_expressions={'r': f'__import__("json").dumps({expression})'}, timeout=120, store_history=False
         )
-        answer = reply['content']['user_expressions']['r']
-        assert answer['status'] == 'ok', (expression, answer)
-        return json.loads(eval(answer['data']['text/plain']))
+        result = reply['content']['user_expressions']['r']
+        assert result['status'] == 'ok', (expression, result)
+        return json.loads(eval(result['data']['text/plain']))
 
     def execute(self, code):
-        "Run code in the notebook's kernel, over a line of our own"
+        "Run code in the notebook's kernel over a separate connection."
         self.evaluate(f'exec({code!r})')
 
     def end_kernels(self):
-        "Stop the kernels, as when the server was restarted"
+        "Stop the kernels, as a restart of the server does."
         for kernel in self.kernels():
             self.server.get(f'/api/kernels/{kernel["id"]}', 'DELETE')
 
@@ -271,7 +279,7 @@ class Lab:
 
 
 def open_page(browser, lab, meanwhile=None, before=None):
-    "A page on which the notebook has run, and that notes what leaves the machine and what goes wrong"
+    "Return a page that has run the notebook, and that records requests to other machines and errors."
     SHOTS.mkdir(exist_ok=True)
     page = browser.new_page(viewport=dict(width=1400, height=900))
     lab.pages.append(page)
@@ -297,15 +305,17 @@ def open_page(browser, lab, meanwhile=None, before=None):
 
 
 def reset_page(page, lab, start):
-    """Let a test begin where every test begins, whatever was pressed before, and see that nothing breaks meanwhile.
+    """Reset a page before a test, and check after it that nothing failed.
 
     Parameters
     ----------
-    start : expression for the kernel that sets back what tests change
+    start : expression for the kernel that resets what tests change
 
     A generator of one page, for a fixture: `yield from reset_page(...)`.
     """
-    page.outside.clear(), page.errors.clear()  # they failed the test that they belong to
+    # earlier errors have failed the test that they belong to
+    page.outside.clear()
+    page.errors.clear()
     page.mouse.move(5, 5)
     wait_idle(page)
     lab.evaluate(start)
@@ -316,8 +326,11 @@ def reset_page(page, lab, start):
 
 
 def run_all(page, lab, meanwhile=None):
-    """Open the notebook and run it. Not by the menu, whose clicks are swallowed while the page loads;
-    not by waiting for the command, whose promise may stay pending"""
+    """Open the notebook and run all cells.
+
+    The menu is not used, since its clicks are lost while the page loads. The command is not awaited, since its promise
+    may stay pending.
+    """
     lab.open(page)
     page.wait_for_function("window.jupyterapp?.commands.hasCommand('notebook:run-all-cells')", timeout=120_000)
     page.wait_for_selector('.jp-Notebook .jp-CodeCell', timeout=120_000)
@@ -337,13 +350,13 @@ def run_all(page, lab, meanwhile=None):
     ended = f"const p = {prompts}; if (p.length && p.every(t => /^\\[\\d+\\]:$/.test(t))) return 'well'"
     failed = """return document.querySelector('[data-mime-type="application/vnd.jupyter.error"]') && 'badly'"""
     try:
-        end = page.wait_for_function(f'() => {{ {ended}; {failed} }}', timeout=480_000).json_value()
+        outcome = page.wait_for_function(f'() => {{ {ended}; {failed} }}', timeout=480_000).json_value()
     except Exception:
-        end = 'not at all'
-    if end != 'well':
+        outcome = 'timed out'
+    if outcome != 'well':
         page.screenshot(path=SHOTS / 'failed_run.png', full_page=True)
-        wrong = page.locator(
+        errors = page.locator(
             '.jp-OutputArea-output[data-mime-type="application/vnd.jupyter.error"], '
             '.jp-RenderedText[data-mime-type="application/vnd.jupyter.stderr"]'
         ).all_inner_texts()
-        pytest.fail(f'the notebook did not run to its end: {page.evaluate(prompts)} {wrong[:3]}', pytrace=False)
+        pytest.fail(f'the notebook did not run to its end: {page.evaluate(prompts)} {errors[:3]}', pytrace=False)

@@ -1,4 +1,4 @@
-"""Notebooks of the repository by papermill's own command: once a test run, however many tests look at what they leave.
+"""Notebooks of the repository by papermill's own command: once a test run, however many tests read the results.
 
 The parameters are the smallest with which every cell still has something to do.
 """
@@ -79,7 +79,7 @@ def notebooks() -> list[str]:
 
 @dataclass
 class PapermillRun:
-    "What papermill left of a notebook, and what it took"
+    "The results of a notebook that papermill executed, and the resources it used"
 
     name: str
     folder: str
@@ -111,26 +111,26 @@ class PapermillRun:
 
     @property
     def shown(self) -> list[dict]:
-        "What the cells display, kind -> content"
+        "The displayed outputs of all cells, MIME type -> content"
         return [o.data for c in self.cells for o in c.outputs if 'data' in o]
 
     @property
     def printed(self) -> str:
-        "Whatever can be read in the notebook: printed lines, tables, headings"
+        "All readable text of the notebook: printed lines, tables, headings"
         texts = [o.text for c in self.cells for o in c.outputs if o.output_type == 'stream' and o.name == 'stdout']
         kinds = 'text/plain', 'text/markdown', 'text/html'
         return '\n'.join(texts + [d[k] for d in self.shown for k in kinds if k in d])
 
 
 def user_environment(**environment) -> dict[str, str]:
-    "The environment of a program that a user starts: this package is found, and nothing says that it is tested"
+    "The environment of a program that a user starts: it finds this package and does not know that it is tested"
     away = {k: v for k, v in os.environ.items() if k not in ('IN_TEST', 'SRLVIZ_STATIC', 'PLOTLY_RENDERER')}
     here = os.pathsep.join(filter(None, [str(ROOT), os.environ.get('PYTHONPATH', '')]))
     return away | dict(PYTHONPATH=here, OMP_NUM_THREADS='1') | environment
 
 
 def resident(process: psutil.Process) -> int:
-    "Bytes in memory of all that a process has started, and that they have"
+    "Resident memory of all descendants of a process, in bytes"
     total = 0
     for child in process.children(recursive=True):
         try:
@@ -140,34 +140,35 @@ def resident(process: psutil.Process) -> int:
     return total
 
 
-def run_measured(command, log: Path, **how) -> dict[str, float]:
-    "Run a command, what it says in a file; give its status, time, CPU time with its children, and their peak of memory"
-    began, memory = time.time(), 0
+def run_measured(command, log: Path, **options) -> dict[str, float]:
+    "Run a command with its output in a file; return its status, time, CPU time with its children, and peak memory"
+    start, memory = time.time(), 0
     with open(log, 'wb') as file:
-        process = psutil.Popen(command, stdout=file, stderr=subprocess.STDOUT, **how)
+        process = psutil.Popen(command, stdout=file, stderr=subprocess.STDOUT, **options)
     while not (ended := os.wait4(process.pid, os.WNOHANG))[0]:
         memory = max(memory, resident(process))
         time.sleep(0.2)
     _, status, used = ended
-    times = dict(seconds=time.time() - began, cpu_seconds=used.ru_utime + used.ru_stime)
+    times = dict(seconds=time.time() - start, cpu_seconds=used.ru_utime + used.ru_stime)
     return times | dict(code=os.waitstatus_to_exitcode(status), memory=memory)
 
 
 def papermill(name: str, folder: Path, others) -> PapermillRun:
     "Run a notebook in a new folder by papermill's own command; `others` gives the folder of another's results"
-    fill = lambda value: re.sub(r'\{([^}]+)\}', lambda m: str(others(m[1])), str(value))
-    given = [word for k, v in SMALL[name].items() for word in ('-p', k, fill(v))]
-    command = [*PAPERMILL, str(ROOT / f'nbs/{name}.ipynb'), 'done.ipynb', *given]
+    options = []
+    for parameter, value in SMALL[name].items():
+        filled = re.sub(r'\{([^}]+)\}', lambda m: str(others(m[1])), str(value))
+        options += ['-p', parameter, filled]
+    command = [*PAPERMILL, str(ROOT / f'nbs/{name}.ipynb'), 'done.ipynb', *options]
     folder.mkdir(parents=True)
     log = folder.with_suffix('.txt')
-    used = run_measured(
-        command, log, cwd=folder, env=user_environment(SRLVIZ_SOLVED='1')
-    )  # lessons and tutorials: a wrong solution fails
-    return PapermillRun(name=name, folder=str(folder), log=log.read_text(errors='replace'), **used)
+    environment = user_environment(SRLVIZ_SOLVED='1')  # lessons and tutorials: a wrong solution fails
+    usage = run_measured(command, log, cwd=folder, env=environment)
+    return PapermillRun(name=name, folder=str(folder), log=log.read_text(errors='replace'), **usage)
 
 
 def run_once(name: str, base: Path) -> PapermillRun:
-    """Run a notebook, or give what it left if this was done in this test run, by whichever of its processes.
+    """Run a notebook, or return its results if any process of this test run has run it before.
 
     Parameters
     ----------
@@ -176,9 +177,9 @@ def run_once(name: str, base: Path) -> PapermillRun:
 
     Raises
     ------
-    AssertionError : if it failed, with what papermill says
+    AssertionError : if it failed, with the end of papermill's output
     """
-    assert name in SMALL, f'{name}: say in SMALL of tests/support/papermill_runs.py with which parameters CI runs it'
+    assert name in SMALL, f'{name}: add its parameters to SMALL of tests/support/papermill_runs.py'
     folder = base / 'papermill' / name.replace('/', '-')
     folder.parent.mkdir(exist_ok=True)
     kept = folder.with_suffix('.json')
@@ -194,9 +195,9 @@ def run_once(name: str, base: Path) -> PapermillRun:
 def table(rows: list[dict]) -> str:
     "Time and memory of each notebook, the longest first"
     line = '{:28} {:>8} {:>8} {:>10}'.format
-    told = [line('notebook', 'time, s', 'CPU, s', 'memory, MB')]
+    lines = [line('notebook', 'time, s', 'CPU, s', 'memory, MB')]
     for r in sorted(rows, key=lambda r: -r['seconds']):
-        told.append(line(r['name'], f'{r["seconds"]:.1f}', f'{r["cpu_seconds"]:.1f}', f'{r["memory"] / 1e6:,.0f}'))
+        lines.append(line(r['name'], f'{r["seconds"]:.1f}', f'{r["cpu_seconds"]:.1f}', f'{r["memory"] / 1e6:,.0f}'))
     total = [sum(r[k] for r in rows) for k in ('seconds', 'cpu_seconds')]
     peak = max(r['memory'] for r in rows)
-    return '\n'.join([*told, line('all', *(f'{t:.1f}' for t in total), f'{peak / 1e6:,.0f}')])
+    return '\n'.join([*lines, line('all', *(f'{t:.1f}' for t in total), f'{peak / 1e6:,.0f}')])

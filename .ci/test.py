@@ -1,0 +1,85 @@
+"""Run the parts of `make check` and `make test` one after the other, and print how long each took.
+
+python .ci/test.py [--browser] [--jobs N] [--notebooks 'NAME ...']
+Each part prints its ten slowest tests. The first part that fails ends the run with its status.
+"""
+
+import argparse, os, resource, subprocess, sys, time
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BIN = Path(sys.executable).parent
+PYTEST = [sys.executable, '-m', 'pytest']
+LINTED = ['srlviz', 'nbs', 'tests', '.ci', 'benchmarks']
+
+
+@dataclass
+class Part:
+    "Commands that belong together"
+
+    name: str
+    commands: list[list[str]]
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0  # of all processes that the commands started and waited for
+
+    def run(self) -> int:
+        "Run the commands until one fails; return the status of the last one"
+        print(f'srlviz: {self.name}', flush=True)
+        start, cpu_start = time.monotonic(), cpu_seconds()
+        for command in self.commands:
+            status = subprocess.run(command, cwd=ROOT, env=os.environ | {'OMP_NUM_THREADS': '1'}).returncode
+            if status:
+                break
+        self.seconds = time.monotonic() - start
+        self.cpu_seconds = cpu_seconds() - cpu_start
+        return status
+
+
+def cpu_seconds() -> float:
+    "CPU seconds of all child processes that have ended"
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def parts(jobs: int, browser: bool, notebooks: list[str]) -> list[Part]:
+    "What is run, in order"
+    in_sync = [sys.executable, '.ci/sync.py']
+    ruff = [str(BIN / 'ruff'), 'check', '--quiet', '--output-format', 'concise', *LINTED]
+    found = [Part('modules, README and notebooks in sync; ruff', [in_sync, ruff])]
+    parallel = [*PYTEST, '-n', str(jobs)]
+    if notebooks:
+        files = [f'tests/test_{name}.py' for name in ('notebooks', 'papermill', 'course')]
+        command = [*parallel, '-m', 'not slow', '-k', ' or '.join(notebooks), *files]
+        return [*found, Part(f'tests of {", ".join(notebooks)}', [command])]
+    elsewhere = 'not browser and not wheel and not slow and not site'
+    found.append(Part(f'notebooks and tests, {jobs} processes', [[*parallel, '-m', elsewhere, 'tests']]))
+    if browser:
+        chosen = ['--dist', 'loadfile', '-m', '(browser or wheel) and not slow', 'tests']
+        name = f'JupyterLab in Chromium, the wheel in an empty environment, {jobs} processes'
+        found.append(Part(name, [[sys.executable, '.ci/setup.py', '--browser'], [*parallel, *chosen]]))
+    return found
+
+
+def table(done: list[Part]) -> str:
+    "Wall and CPU seconds of each part"
+    rows = [(p.name, p.seconds, p.cpu_seconds) for p in done]
+    rows.append(('all', sum(r[1] for r in rows), sum(r[2] for r in rows)))
+    lines = [f'{name:72} {seconds:8.0f} {cpu:8.0f}' for name, seconds, cpu in rows]
+    return '\n'.join([f'{"part":72} {"wall, s":>8} {"CPU, s":>8}', *lines])
+
+
+if __name__ == '__main__':
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--browser', action='store_true', help='browser tests and the wheel, too')
+    parser.add_argument('--jobs', type=int, default=2)
+    parser.add_argument('--notebooks', default='', help='only the tests of these notebooks')
+    options = parser.parse_args()
+    done = []
+    for part in parts(options.jobs, options.browser, options.notebooks.split()):
+        status = part.run()
+        done.append(part)
+        if status:
+            break
+    print(table(done), flush=True)
+    sys.exit(status)

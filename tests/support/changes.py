@@ -1,0 +1,38 @@
+"""Which notebooks the last commits changed: what `make test` runs for these alone, `make slow` runs for all."""
+
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+HOURS = 12  # before the newest commit: the commits of one session of work
+
+
+def git(*arguments: str) -> list[str]:
+    "Lines that git prints; none where there is no git, or no such commit"
+    try:
+        done = subprocess.run(['git', *arguments], cwd=ROOT, capture_output=True, text=True)
+    except FileNotFoundError:
+        return []
+    return done.stdout.splitlines() if done.returncode == 0 else []
+
+
+@cache
+def changed_notebooks() -> frozenset[Path]:
+    "Notebooks that differ from the last commit older than HOURS, committed or not; none in a copy without history"
+    newest = git('log', '-1', '--format=%ct')
+    if not newest:
+        return frozenset()
+    older = git('rev-list', '-1', f'--before={int(newest[0]) - HOURS * 3600}', 'HEAD')
+    if not older:
+        return frozenset()
+    names = git('diff', '--name-only', '--diff-filter=d', older[0], '--', 'nbs')
+    return frozenset(ROOT / name for name in names if name.endswith('.ipynb'))
+
+
+def slow_unless_changed(paths: dict[str, Path]) -> list:
+    "Parameters for a test of each notebook, name -> path: slow but for those that the last commits changed"
+    changed = changed_notebooks()
+    return [pytest.param(name, marks=() if path in changed else pytest.mark.slow) for name, path in paths.items()]
