@@ -36,21 +36,13 @@ lab: setup ## open JupyterLab on the tutorials, beside the course
 	@$(BIN)/jupyter lab $(LABROOT) --notebook-dir=. nbs/tutorials
 
 check: setup ## format, export, lint, and run all tests but those of the browser
-	@echo "srlviz: checking that modules, README and notebooks are in sync"
-	@$(BIN)/python .ci/sync.py
-	@echo "srlviz: ruff"
-	@$(BIN)/ruff check --quiet --output-format concise srlviz nbs tests .ci benchmarks
-	@echo "srlviz: notebooks and tests, $(JOBS) processes"
-	@$(PYTEST) -n $(JOBS) -m 'not browser and not wheel and not slow and not site' tests
+	@$(BIN)/python .ci/test.py --jobs $(JOBS) --notebooks '$(NOTEBOOKS)'
 
-test: check ## everything that CI runs: check, then browser tests (Chromium; without root: sudo apt-get install chromium) and the wheel
-	$(READY) --browser
-	@echo "srlviz: browser tests in JupyterLab; the wheel in an empty environment"
-	@$(PYTEST) -m 'browser or wheel' tests
+test: setup ## everything that CI runs: check, browser tests (Chromium; without root: sudo apt-get install chromium), the wheel; some: NOTEBOOKS='02_contrast'
+	@$(BIN)/python .ci/test.py --browser --jobs $(JOBS) --notebooks '$(NOTEBOOKS)'
 
-slow: setup ## real training: cells marked slow, tests of learning, fuzz tests, and every benchmark with small sizes
-	@SRLVIZ_SLOW=1 $(PYTEST) -n $(JOBS) -m 'not browser and not wheel and not site' tests
-	@SRLVIZ_SLOW=1 $(PYTEST) tests/test_start_page.py
+slow: setup ## what `make test` leaves out: cells marked slow, real training, every case of every attack, every benchmark with small sizes
+	@$(BIN)/python .ci/test.py --slow --jobs $(JOBS)
 
 fuzz: setup ## fuzz every reader with 300 mutations of each of its files; options: FUZZ='--reader flights --cases 1000'
 	@$(BIN)/python tests/fuzz --jobs $(JOBS) $(FUZZ)

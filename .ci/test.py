@@ -1,6 +1,6 @@
-"""Run the parts of `make check` and `make test` one after the other, and print how long each took.
+"""Run the parts of `make check`, `make test` or `make slow` one after the other, and print how long each took.
 
-python .ci/test.py [--browser] [--jobs N] [--notebooks 'NAME ...']
+python .ci/test.py [--browser | --slow] [--jobs N] [--notebooks 'NAME ...']
 Each part prints its ten slowest tests. The first part that fails ends the run with its status.
 """
 
@@ -10,7 +10,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
-PYTEST = [sys.executable, '-m', 'pytest']
 LINTED = ['srlviz', 'nbs', 'tests', '.ci', 'benchmarks']
 
 
@@ -42,41 +41,45 @@ def cpu_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def parts(jobs: int, browser: bool, notebooks: list[str]) -> list[Part]:
-    "What is run, in order"
+def parts(options) -> list[Part]:
+    "The parts for the options of the command line, in order"
+    # the tests of one group, such as those of one page of JupyterLab, run in one process
+    pytest = [sys.executable, '-m', 'pytest', '-n', str(options.jobs), '--dist', 'loadgroup']
+    chromium = [sys.executable, '.ci/setup.py', '--browser']
+    if options.slow:
+        return [Part('slow tests and cells', [chromium, [*pytest, '-m', 'slow and not site', 'tests']])]
     in_sync = [sys.executable, '.ci/sync.py']
     ruff = [str(BIN / 'ruff'), 'check', '--quiet', '--output-format', 'concise', *LINTED]
-    found = [Part('modules, README and notebooks in sync; ruff', [in_sync, ruff])]
-    parallel = [*PYTEST, '-n', str(jobs)]
+    first = Part('modules, README and notebooks in sync; ruff', [in_sync, ruff])
+    notebooks = options.notebooks.split()
     if notebooks:
         files = [f'tests/test_{name}.py' for name in ('notebooks', 'papermill', 'course')]
-        command = [*parallel, '-m', 'not slow', '-k', ' or '.join(notebooks), *files]
-        return [*found, Part(f'tests of {", ".join(notebooks)}', [command])]
-    elsewhere = 'not browser and not wheel and not slow and not site'
-    found.append(Part(f'notebooks and tests, {jobs} processes', [[*parallel, '-m', elsewhere, 'tests']]))
-    if browser:
-        chosen = ['--dist', 'loadfile', '-m', '(browser or wheel) and not slow', 'tests']
-        name = f'JupyterLab in Chromium, the wheel in an empty environment, {jobs} processes'
-        found.append(Part(name, [[sys.executable, '.ci/setup.py', '--browser'], [*parallel, *chosen]]))
-    return found
+        command = [*pytest, '-m', 'not slow', '-k', ' or '.join(notebooks), *files]
+        return [first, Part(f'tests of {", ".join(notebooks)}', [command])]
+    if options.browser:
+        command = [*pytest, '-m', 'not slow and not site', 'tests']
+        return [first, Part('notebooks, tests, JupyterLab in Chromium, wheel', [chromium, command])]
+    command = [*pytest, '-m', 'not slow and not site and not browser and not wheel', 'tests']
+    return [first, Part('notebooks and tests', [command])]
 
 
 def table(done: list[Part]) -> str:
     "Wall and CPU seconds of each part"
     rows = [(p.name, p.seconds, p.cpu_seconds) for p in done]
     rows.append(('all', sum(r[1] for r in rows), sum(r[2] for r in rows)))
-    lines = [f'{name:72} {seconds:8.0f} {cpu:8.0f}' for name, seconds, cpu in rows]
-    return '\n'.join([f'{"part":72} {"wall, s":>8} {"CPU, s":>8}', *lines])
+    lines = [f'{name:52} {seconds:8.0f} {cpu:8.0f}' for name, seconds, cpu in rows]
+    return '\n'.join([f'{"part":52} {"wall, s":>8} {"CPU, s":>8}', *lines])
 
 
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--browser', action='store_true', help='browser tests and the wheel, too')
+    parser.add_argument('--slow', action='store_true', help='the tests that the others leave out, and no others')
     parser.add_argument('--jobs', type=int, default=2)
     parser.add_argument('--notebooks', default='', help='only the tests of these notebooks')
     options = parser.parse_args()
     done = []
-    for part in parts(options.jobs, options.browser, options.notebooks.split()):
+    for part in parts(options):
         status = part.run()
         done.append(part)
         if status:

@@ -64,6 +64,12 @@ def papermill(tmp_path_factory, record_property):
     return run
 
 
+def pytest_itemcollected(item):
+    "Run the tests of a file that share a page of JupyterLab, or the installed wheel, in one process"
+    if item.get_closest_marker('browser') or item.get_closest_marker('wheel'):
+        item.add_marker(pytest.mark.xdist_group(item.path.stem))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     "Mark all but the first case of tests marked `variants` as slow"

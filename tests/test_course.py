@@ -8,7 +8,7 @@ import re
 
 import nbformat
 import pytest
-from support.changes import slow_unless_changed
+from support.selection import slow_unless_changed
 from support.lab import notebook_of
 from support.papermill_runs import PAPERMILL, ROOT, SMALL, run_measured, user_environment
 

@@ -7,6 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from support.selection import one_of_each
 
 import srlviz.envs  # noqa: F401 - registers the tasks
 from srlviz.core.protocols import catalog, check_pomdp
@@ -19,6 +20,15 @@ CANONICAL_TASKS = [t for t, (cls, _) in TASKS.items() if t.startswith(cls.__name
 ROOT = Path(__file__).parents[1]
 
 
+def environment_of(task: str) -> str:
+    return task.partition('-')[0]
+
+
+def module_of(task: str) -> str:
+    "The family of a task or environment: cards, boards, mazes, control"
+    return CLASSES[environment_of(task)].__module__
+
+
 def test_every_class_is_registered_at_every_difficulty():
     assert len(CANONICAL_TASKS) == sum(len(cls.difficulties) for cls in CLASSES.values()) >= 48
     assert {cls for cls, _ in TASKS.values()} == set(CLASSES.values())
@@ -26,7 +36,7 @@ def test_every_class_is_registered_at_every_difficulty():
         assert f'{alias}-hard' in TASKS
 
 
-@pytest.mark.parametrize('name', CLASSES)
+@pytest.mark.parametrize('name', one_of_each(module_of, CLASSES))
 def test_every_class_keeps_the_contract(name):
     cls = CLASSES[name]
     check_pomdp(cls, lambda difficulty, n: POMDPVector(cls, n, difficulty=difficulty), episodes=1, steps=120)
@@ -162,7 +172,7 @@ def test_invalid_actions_are_refused_and_change_no_state(task):
         make_tasks(task, 2).step(good[:2])
 
 
-@pytest.mark.parametrize('task', CANONICAL_TASKS)
+@pytest.mark.parametrize('task', one_of_each(environment_of, CANONICAL_TASKS))
 def test_hidden_factors_have_names(task):
     "Every factor has a note, every value of a category a name, every column a name."
     envs = make_tasks(task, 16)
@@ -214,7 +224,7 @@ def plain(template, names: dict):
     return types.FunctionType(template.__code__, scope | ours)
 
 
-@pytest.mark.parametrize('task', [t for t in CANONICAL_TASKS if t.endswith('easy')])
+@pytest.mark.parametrize('task', one_of_each(module_of, [t for t in CANONICAL_TASKS if t.endswith('easy')]))
 def test_kernels_stay_in_bounds(task):
     """Without compilation the kernels return the same, and no index is out of bounds: NumPy would refuse it."""
     mode = 'SameStep' if 'Re' in task else 'NextStep'
@@ -278,6 +288,7 @@ for difficulty in sys.argv[1:]:
 """
 
 
+@pytest.mark.slow
 def test_cached_machine_code_of_two_processes_is_not_confused(tmp_path):
     "numba numbers records as a process meets them; two difficulties compiled apart stay distinct in a third process"
     env = os.environ | dict(NUMBA_CACHE_DIR=str(tmp_path))

@@ -59,7 +59,7 @@ def copy(reference, tmp_path):
 # ---- interrupted runs
 
 
-@pytest.mark.parametrize('workers', ['1', '2'])
+@pytest.mark.parametrize('workers', [pytest.param('1', marks=pytest.mark.slow), '2'])
 def test_set_survives_five_kills(reference, tmp_path, workers):
     out = tmp_path / 'set'
     rng = random.Random(int(workers))

@@ -1347,6 +1347,7 @@ def with_markup(x, key=''):
     return x + MARKUP if isinstance(x, str) and key not in CHECKED_FIELDS else x
 
 
+@pytest.mark.slow
 def test_study_shows_names_as_text(flights, tmp_path):
     "Markup in the names of a set is escaped in the study's page and in all its outputs"
     signal.alarm(300)

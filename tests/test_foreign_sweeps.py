@@ -126,6 +126,7 @@ def test_a_report_records_no_flights(tmp_path):
     assert not (tmp_path / 'out' / 'flights').exists()
 
 
+@pytest.mark.slow
 def test_a_study_does_not_write_through_a_link(tmp_path):
     "Nor do its pictures and tables"
     (tmp_path / 'keep').write_text('mine')

@@ -430,8 +430,10 @@ def statistics(root) -> dict[str, dict]:
     for tree in trees.values():
         uses.update(n.id for n in ast.walk(tree) if isinstance(n, ast.Name))
         uses.update(n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute))
+    exporting = Counter(room for room, *_ in export_cells(root))
+    asserting = Counter(room for room, _ in asserting_cells(root))
     for room in ROOMS:
-        n_cells = sum(r == room for r, *_ in export_cells(root))
+        n_cells = exporting[room]
         if not n_cells:
             continue
         tokens, lines, defined, public = 0, 0, [], 0
@@ -446,9 +448,8 @@ def statistics(root) -> dict[str, dict]:
                 not n.name.startswith('_') for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)
             )
         once = sum(uses[name] == 1 for name in defined) / max(len(defined), 1)
-        n_asserting = sum(r == room for r, _ in asserting_cells(root))
         found[room] = dict(cells=n_cells, tokens=tokens / max(lines, 1), once=once, public=public)
-        found[room]['asserting'] = n_asserting / n_cells
+        found[room]['asserting'] = asserting[room] / n_cells
     return found
 
 

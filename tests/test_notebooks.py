@@ -1,19 +1,17 @@
 """Run the example cells of every room notebook against the exported module.
 
-Cells marked `#| slow` run with SRLVIZ_SLOW=1 (make slow). nbdev-test runs the export cells instead, and so never sees
-the module that users import: the quick notebooks are tried with it too.
+Cells marked `#| slow` run in `make slow`. nbdev-test runs the export cells instead, and so never sees the module that
+users import: the quick notebooks are tried with it too.
 """
 
-import importlib, os, re, subprocess, sys
+import importlib, re, subprocess, sys
 from pathlib import Path
 
 import nbformat, pytest
-from support.changes import changed_notebooks
+from support.selection import changed_notebooks
 
 NBS = Path(__file__).parents[1] / 'nbs'
-SKIP = {'export', 'exporti', 'exports', 'default_exp', 'notest'} | (
-    set() if os.environ.get('SRLVIZ_SLOW') else {'slow'}
-)
+SKIP = {'export', 'exporti', 'exports', 'default_exp', 'notest'}
 
 
 def room_notebooks():
@@ -41,27 +39,44 @@ def shell(tmp_path, monkeypatch):
     sh.restore_sys_module_state()
 
 
+def code_cells(path):
+    "Code cells with their directives"
+    return [(c, directives(c.source)) for c in nbformat.read(path, 4).cells if c.cell_type == 'code']
+
+
+def run_examples(path, shell, skip):
+    "Run the cells of a notebook in the namespace of its module, except those with a directive of `skip`"
+    cells = code_cells(path)
+    name = next(d['default_exp'] for _, d in cells if 'default_exp' in d)
+    module = importlib.import_module(f'srlviz.{name}')
+    shell.user_ns.update({k: v for k, v in vars(module).items() if not k.startswith('__')})
+    before = set(path.parent.iterdir())
+    for c, d in cells:
+        if skip & d.keys() or d.get('eval', '').lower() == 'false':
+            continue
+        result = shell.run_cell(c.source, store_history=False)
+        if not result.success:
+            error = result.error_before_exec or result.error_in_exec
+            pytest.fail(f'{path.relative_to(NBS)}, cell {c.id}: {error!r}\n{c.source}', pytrace=False)
+    created = set(path.parent.iterdir()) - before
+    left = {p for p in created if p.suffix != '.ipynb' and not p.name.startswith(('.', '_'))}
+    assert not left, f'the examples left files in the tree: {left}'
+
+
 @pytest.mark.parametrize('path', room_notebooks(), ids=lambda p: str(p.relative_to(NBS)))
 def test_notebook(path, shell, monkeypatch):
-    code = [(c, directives(c.source)) for c in nbformat.read(path, 4).cells if c.cell_type == 'code']
-    name = next(d['default_exp'] for _, d in code if 'default_exp' in d)
-    shell.user_ns.update(
-        {k: v for k, v in vars(importlib.import_module(f'srlviz.{name}')).items() if not k.startswith('__')}
-    )
     monkeypatch.chdir(path.parent)
-    before = set(path.parent.iterdir())
-    for c, d in code:
-        if SKIP & d.keys() or d.get('eval', '').lower() == 'false':
-            continue
-        if not (r := shell.run_cell(c.source, store_history=False)).success:
-            pytest.fail(
-                f'{path.relative_to(NBS)}, cell {c.id}: {r.error_before_exec or r.error_in_exec!r}\n{c.source}',
-                pytrace=False,
-            )
-    left = {
-        p for p in set(path.parent.iterdir()) - before if p.suffix != '.ipynb' and not p.name.startswith(('.', '_'))
-    }
-    assert not left, f'the examples left files in the tree: {left}'
+    run_examples(path, shell, SKIP | {'slow'})
+
+
+WITH_SLOW_CELLS = [p for p in room_notebooks() if any('slow' in d for _, d in code_cells(p))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize('path', WITH_SLOW_CELLS, ids=lambda p: str(p.relative_to(NBS)))
+def test_notebook_with_its_slow_cells(path, shell, monkeypatch):
+    monkeypatch.chdir(path.parent)
+    run_examples(path, shell, SKIP)
 
 
 # what takes nbdev-test more than about four seconds on an idle machine: learning, films, games

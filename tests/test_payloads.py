@@ -946,7 +946,7 @@ def failed_trials() -> pd.DataFrame:
 def gap_table() -> pd.DataFrame:
     "A table as `gap_closed` returns it, with evil names of tasks and of the method"
     row = dict(
-        task=evil('task0'), method=evil('m'), value=0.5, blind=0.0, fully_observable=1.0, gap=1.0, closed=0.5, said=''
+        task=evil('task0'), method=evil('m'), value=0.5, blind=0.0, fully_observable=1.0, gap=1.0, closed=0.5, reason=''
     )
     row |= dict(twin=evil('twin'))
     return pd.DataFrame([row, row | dict(task=evil('task1'), closed=np.nan, reason=evil('reason'))])

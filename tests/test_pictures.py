@@ -6,6 +6,7 @@ from pathlib import Path
 import nbformat, pytest
 from nbformat.v4 import new_code_cell, new_notebook
 from support.papermill_runs import SMALL, can_draw, user_environment
+from support.selection import slow_except
 
 from srlviz.core.scores import load_scores
 from srlviz.studies.notebooks import studies_folder, study_path
@@ -71,10 +72,12 @@ def output_types(path):
     return [[set(o.data) for o in c.outputs if 'data' in o] for c in nbformat.read(path, 4).cells]
 
 
-@pytest.mark.parametrize('make_arguments', [by_papermill, by_nbclient, by_nbconvert, by_srlviz])
+@pytest.mark.parametrize('make_arguments', [by_papermill, by_srlviz, *slow_except([], [by_nbclient, by_nbconvert])])
 def test_executed_notebooks_have_figures_and_no_widget(make_arguments, tmp_path):
     figure = {PLOTLY, 'text/plain'} | ({PNG} if can_draw() else set())
-    assert output_types(execute(make_arguments, tmp_path)) == [[], [figure], [figure], [figure], []]
+    path = execute(make_arguments, tmp_path)
+    assert output_types(path) == [[], [figure], [figure], [figure], []]
+    assert not any(part['state'] for part in nbformat.read(path, 4).metadata.get('widgets', {}).values())
 
 
 def test_srlviz_static_0_stores_widgets(tmp_path):
@@ -88,8 +91,22 @@ def test_without_chromium_figures_are_plotlys_json(tmp_path):
     assert output_types(path)[1:4] == 3 * [[{PLOTLY, 'text/plain'}]]
 
 
-def test_papermill_sets_a_list_as_text_or_from_a_file(papermill, tmp_path):
-    "papermill's command, from another folder, with -p and with -f"
+def test_papermill_sets_a_list_as_text_or_from_a_file(tmp_path):
+    "papermill's command with -p and with -f"
+    parameters = new_code_cell("names: list = ['all']\nout: str = '.'", metadata=dict(tags=['parameters']))
+    printed = new_code_cell('from srlviz.studies.run import take_parameters\ntake_parameters(globals())\nprint(names)')
+    notebook = new_notebook(cells=[parameters, printed], metadata=dict(kernelspec=KERNEL))
+    nbformat.write(notebook, tmp_path / 'names.ipynb')
+    (tmp_path / 'names.yaml').write_text(json.dumps(dict(names=['a', 'b'])))  # JSON is YAML
+    for options in ['-p', 'names', 'a,b'], ['-f', 'names.yaml']:
+        result = run('-m', 'papermill', 'names.ipynb', 'done.ipynb', *options, cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+        assert nbformat.read(tmp_path / 'done.ipynb', 4).cells[-1].outputs[0].text == "['a', 'b']\n"
+
+
+@pytest.mark.slow
+def test_a_study_takes_a_list_as_text_or_from_a_file(papermill, tmp_path):
+    "From another folder; the scores are equal"
 
     def table(folder):
         return load_scores(folder / 'scores.csv').query("metric != 'fps'").reset_index(drop=True)
@@ -121,8 +138,3 @@ def test_every_study_takes_its_parameters_after_the_imports():
 def test_the_command_prints_the_path_of_a_study(tmp_path):
     result = run('-m', 'srlviz.studies.cli', 'path', 'popgym_tasks', cwd=tmp_path)
     assert result.returncode == 0 and Path(result.stdout.strip()).samefile(study_path('popgym_tasks'))
-
-
-def test_executed_notebooks_have_no_state_of_widgets(tmp_path):
-    metadata = nbformat.read(execute(by_papermill, tmp_path), 4).metadata
-    assert not any(part['state'] for part in metadata.get('widgets', {}).values())

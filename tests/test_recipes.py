@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / 'README.md', *sorted((ROOT / 'docs/guides').glob('*.md')))
 NEEDS = dict(stable_baselines3='stable-baselines3', ray='ray[rllib]')  # the lock does not have RLlib: `make recipes`
 SLOW_MODULE = 'stable_baselines3'  # its recipe trains an agent and records it
+SLOW_NAMES = 'An encoder of your own', 'A game of your own', 'CleanRL'
 
 
 def python_blocks(text: str) -> list[str]:
@@ -85,7 +86,11 @@ def test_every_use_has_a_short_recipe():
 
 
 @pytest.mark.parametrize(
-    'name', [pytest.param(k, marks=[pytest.mark.slow] if SLOW_MODULE in code else []) for k, code in recipes().items()]
+    'name',
+    [
+        pytest.param(k, marks=[pytest.mark.slow] if k in SLOW_NAMES or SLOW_MODULE in code else [])
+        for k, code in recipes().items()
+    ],
 )
 def test_recipes_run(name, tmp_path):
     code = recipes()[name]

@@ -1,7 +1,5 @@
 """The start page in JupyterLab: each entry has a visible card with content, and opens in a widget."""
 
-import os
-
 from support import lab as labs
 import pytest
 
@@ -105,7 +103,6 @@ def test_an_entry_of_each_kind_opens(start, tab, name):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif('SRLVIZ_SLOW' not in os.environ, reason='takes minutes: make slow')
 @pytest.mark.parametrize('tab, name', other_entries())
 def test_every_other_entry_opens(start, tab, name):
     contents = open_entry(start, tab, name)

@@ -149,6 +149,7 @@ class Column:
 """
 
 
+@pytest.mark.slow
 def test_a_user_can_add_an_encoder_and_a_labelled_game(tmp_path):
     "A module and a table of labels in the working directory of the command; the 23rd game has no scores of the paper"
     (tmp_path / 'mine.py').write_text(COLUMN)

@@ -15,6 +15,7 @@ def main(argv=None) -> int:
     parser.add_argument(
         '--reader', action='append', help='readers whose name starts with this; repeatable (default: all)'
     )
+    parser.add_argument('--quick', action='store_true', help='only the first reader of each kind of file')
     parser.add_argument('--cases', type=int, default=300, help='number of cases of each reader (default: 300)')
     parser.add_argument('--sample', type=int, help='run a random sample of this size, drawn with the seed')
     parser.add_argument('--case', type=int, action='append', help='run only this case; repeatable')
@@ -34,8 +35,10 @@ def main(argv=None) -> int:
     from fuzz.readers import READERS
 
     chosen = [r for r in READERS if not args.reader or any(r.name.startswith(x) for x in args.reader)]
+    if args.quick:
+        chosen = list({r.kind: r for r in reversed(chosen)}.values())
     if args.list or not chosen:
-        print('\n'.join(r.name for r in READERS))
+        print('\n'.join(r.name for r in chosen or READERS))
         return int(not args.list)
     if args.called:
         print(json.dumps(sorted(run.called(chosen))))

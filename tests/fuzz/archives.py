@@ -275,7 +275,7 @@ def _crc(head: bytes, n: int) -> int:
 
 NPZ = [*ZIP, *[_in_member(NPY)] * 4, npz_bomb]
 NPZ_RECORDING = [*NPZ, *[_in_member(JSON, lambda name: name == 'head.npy', _json_in_npy)] * 6]
-NPZ_ANSWER = [*NPZ, *[_in_member(JSON, lambda name: name.endswith('told.npy'), _json_in_text)] * 6]
+NPZ_ANSWER = [*NPZ, *[_in_member(JSON, lambda name: name.endswith('header.npy'), _json_in_text)] * 6]
 
 # ---- film: Zarr in a zip
 

@@ -1,4 +1,4 @@
-"""Which notebooks the last commits changed: what `make test` runs for these alone, `make slow` runs for all."""
+"""What `make test` runs of a long list of cases; the rest is marked slow and runs in `make slow`."""
 
 import subprocess
 from functools import cache
@@ -36,3 +36,18 @@ def slow_unless_changed(paths: dict[str, Path]) -> list:
     "Parameters for a test of each notebook, name -> path: slow but for those that the last commits changed"
     changed = changed_notebooks()
     return [pytest.param(name, marks=() if path in changed else pytest.mark.slow) for name, path in paths.items()]
+
+
+def slow_except(quick, cases) -> list:
+    "Parameters for a test of each case: slow but for the quick ones"
+    missing = set(quick) - set(cases)
+    assert not missing, f'no such case: {missing}'
+    return [case if case in quick else pytest.param(case, marks=pytest.mark.slow) for case in cases]
+
+
+def one_of_each(family, cases) -> list:
+    "Parameters for a test of each case: slow but for the first case of each family; `family` gives a case's family"
+    first = {}
+    for case in cases:
+        first.setdefault(family(case), case)
+    return slow_except(set(first.values()), cases)
