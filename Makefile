@@ -4,11 +4,11 @@
 #   make demo PIP_ARGS='--extra-index-url URL'      more arguments for pip: with the URL of the CPU wheels of pytorch.org,
 #                                                   torch installs without gigabytes of CUDA on Linux
 #   make demo LOCK=                                 the loose ranges of settings.ini instead of the lock
-#   make test JOBS=8                                more processes for the tests
+#   make test JOBS=8                                more processes for the tests (3: two cores, and one that waits for a browser)
 PYTHON ?= python3
 PIP_ARGS ?=
 LOCK ?= requirements-lock.txt
-JOBS ?= 2
+JOBS ?= 3
 FUZZ ?=
 NOTEBOOKS ?=
 # arguments of `make demo`

@@ -43,8 +43,7 @@ def cpu_seconds() -> float:
 
 def parts(options) -> list[Part]:
     "The parts for the options of the command line, in order"
-    # the tests of one group, such as those of one page of JupyterLab, run in one process
-    pytest = [sys.executable, '-m', 'pytest', '-n', str(options.jobs), '--dist', 'loadgroup']
+    pytest = [sys.executable, '-m', 'pytest', '-n', str(options.jobs)]
     chromium = [sys.executable, '.ci/setup.py', '--browser']
     if options.slow:
         return [Part('slow tests and cells', [chromium, [*pytest, '-m', 'slow and not site', 'tests']])]
@@ -75,7 +74,7 @@ if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--browser', action='store_true', help='browser tests and the wheel, too')
     parser.add_argument('--slow', action='store_true', help='the tests that the others leave out, and no others')
-    parser.add_argument('--jobs', type=int, default=2)
+    parser.add_argument('--jobs', type=int, default=3)
     parser.add_argument('--notebooks', default='', help='only the tests of these notebooks')
     options = parser.parse_args()
     done = []

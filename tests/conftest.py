@@ -1,4 +1,5 @@
 import os
+from functools import cache
 from pathlib import Path
 
 from support import lab as labs
@@ -64,10 +65,27 @@ def papermill(tmp_path_factory, record_property):
     return run
 
 
-def pytest_itemcollected(item):
-    "Run the tests of a file that share a page of JupyterLab, or the installed wheel, in one process"
-    if item.get_closest_marker('browser') or item.get_closest_marker('wheel'):
-        item.add_marker(pytest.mark.xdist_group(item.path.stem))
+def pytest_xdist_make_scheduler(config, log):
+    """Run all tests of files with browser tests in one process, one after the other, beside the rest.
+
+    They share a JupyterLab and its pages, wait most of the time, and press less reliably beside each other. The wheel's
+    tests share an environment. (xdist's own groups, `--dist loadgroup`, have no effect in pytest 9.)
+    """
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Scheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            file = nodeid.partition('::')[0]
+            return shared_resource(file) or nodeid
+
+    return Scheduling(config, log)
+
+
+@cache
+def shared_resource(file: str) -> str:
+    "Which expensive thing the tests of a file share: 'browser', 'wheel' or none"
+    source = (Path(__file__).parents[1] / file).read_text(encoding='utf-8')
+    return next((name for name in ('browser', 'wheel') if f'pytest.mark.{name}' in source), '')
 
 
 @pytest.hookimpl(tryfirst=True)

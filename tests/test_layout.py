@@ -463,9 +463,10 @@ def directives(root):
 
 def assertions(root):
     "Exporting cells are followed by examples with assertions."
-    found = [f for room, f in statistics(root).items() if room != WIDGETS]
-    n_cells = sum(f['cells'] for f in found)
-    rate = sum(f['asserting'] * f['cells'] for f in found) / max(n_cells, 1)
+    counted = set(ROOMS) - {WIDGETS}
+    n_exporting = sum(room in counted for room, *_ in export_cells(root))
+    n_asserting = sum(room in counted for room, _ in asserting_cells(root))
+    rate = n_asserting / max(n_exporting, 1)
     if rate < MIN_ASSERTING:
         yield f'{rate:.2f} asserting cells per exporting cell'
 
