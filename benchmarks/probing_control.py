@@ -1,6 +1,6 @@
 """Compare probes of representations of a task with the return of PPO on their frozen codes.
 
-    python benchmarks/probing_control.py [--task RepeatPrevious-easy] [--budget 20000] [--runs 2] [--out FILE.csv]
+    python benchmarks/probing_control.py [--task RepeatPrevious-easy] [--budget 20000] [--runs 2] [--out FILE.csv] [--smoke]
 
 Does probing predict control? Representations are fitted as in the matrix, on its setting of the task. PPO reads the
 codes of the episode so far and has no memory. The last line is the rank correlation of each question with the return,
@@ -27,13 +27,18 @@ def main():
     parser.add_argument('--budget', type=int, default=20_000)
     parser.add_argument('--runs', type=int, default=2)
     parser.add_argument('--out')
+    parser.add_argument('--smoke', action='store_true', help='smallest sizes, as a smoke test')
     args = parser.parse_args()
+    representations = REPRESENTATIONS
+    if args.smoke:
+        representations = ('constant', 'raw', 'random')
+        args.budget = 8_000
     torch.set_num_threads(1)
     setting = find_setting(args.task)
     recording = setting.data()
     history = int(recording.lengths[recording.split == 'test'].max())
     rows = []
-    for name in REPRESENTATIONS:
+    for name in representations:
         try:
             encoder = fitted(name, setting, recording, Budget())
         except ValueError as e:
