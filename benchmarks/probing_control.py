@@ -1,6 +1,6 @@
 """Compare probes of representations of a task with the return of PPO on their frozen codes.
 
-    python benchmarks/probing_control.py [--task RepeatPrevious-easy] [--budget 20000] [--runs 2] [--out FILE.csv] [--smoke]
+    python benchmarks/probing_control.py [--task RepeatPrevious-easy] [--budget 20000] [--runs 2] [--out CSV] [--smoke]
 
 Does probing predict control? Representations are fitted as in the matrix, on its setting of the task. PPO reads the
 codes of the episode so far and has no memory. The last line is the rank correlation of each question with the return,
