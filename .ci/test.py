@@ -44,6 +44,7 @@ def cpu_seconds() -> float:
 def parts(options) -> list[Part]:
     "The parts for the options of the command line, in order"
     pytest = [sys.executable, '-m', 'pytest', '-n', str(options.jobs)]
+    by_file = ['--dist', 'loadscope']  # see tests/conftest.py
     chromium = [sys.executable, '.ci/setup.py', '--browser']
     if options.slow:
         return [Part('slow tests and cells', [chromium, [*pytest, '-m', 'slow and not site', 'tests']])]
@@ -56,9 +57,9 @@ def parts(options) -> list[Part]:
         command = [*pytest, '-m', 'not slow', '-k', ' or '.join(notebooks), *files]
         return [first, Part(f'tests of {", ".join(notebooks)}', [command])]
     if options.browser:
-        command = [*pytest, '-m', 'not slow and not site', 'tests']
+        command = [*pytest, *by_file, '-m', 'not slow and not site', 'tests']
         return [first, Part('notebooks, tests, JupyterLab in Chromium, wheel', [chromium, command])]
-    command = [*pytest, '-m', 'not slow and not site and not browser and not wheel', 'tests']
+    command = [*pytest, *by_file, '-m', 'not slow and not site and not browser and not wheel', 'tests']
     return [first, Part('notebooks and tests', [command])]
 
 
