@@ -53,6 +53,10 @@ def parts(options) -> list[Part]:
     first = Part('modules, README and notebooks in sync; ruff', [in_sync, ruff])
     notebooks = options.notebooks.split()
     if notebooks:
+        paths = [str(p.relative_to(ROOT)) for p in (ROOT / 'nbs').rglob('*.ipynb')]
+        unknown = [name for name in notebooks if not any(name in path for path in paths)]
+        if unknown:
+            sys.exit(f'no notebook in nbs has {" or ".join(unknown)} in its path')
         files = [f'tests/test_{name}.py' for name in ('notebooks', 'papermill', 'course')]
         command = [*pytest, '-m', 'not slow', '-k', ' or '.join(notebooks), *files]
         return [first, Part(f'tests of {", ".join(notebooks)}', [command])]

@@ -1,4 +1,6 @@
+import itertools
 import os
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -108,9 +110,19 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_terminal_summary(terminalreporter):
-    "Time and memory of the notebooks that papermill ran"
+    "Time and memory of the notebooks that papermill ran; seconds of each part of the tests"
     reports = [r for kind in ('passed', 'failed') for r in terminalreporter.stats.get(kind, [])]
     used = [value for r in reports for key, value in r.user_properties if key == 'papermill']
-    if rows := list({row['name']: row for row in used}.values()):
+    rows = list({row['name']: row for row in used}.values())
+    if rows:
         terminalreporter.section('notebooks by papermill')
         terminalreporter.write_line(papermill_runs.table(rows))
+    seconds = Counter()
+    for report in itertools.chain.from_iterable(terminalreporter.stats.values()):
+        if isinstance(report, pytest.TestReport):
+            file = report.nodeid.partition('::')[0]
+            part = shared_resource(file) or (Path(file).stem if Path(file).stem in INDEPENDENT else 'other tests')
+            seconds[part] += report.duration
+    if seconds:
+        terminalreporter.section('seconds of tests, of all processes together')
+        terminalreporter.write_line('\n'.join(f'{part:16} {s:8.0f}' for part, s in seconds.most_common()))

@@ -5,6 +5,7 @@ Each rule is a function that takes a root folder and yields complaints, so that 
 
 import ast, configparser, hashlib, importlib.util, json, re, subprocess, sys, tokenize
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -78,6 +79,12 @@ def rooms(root):
     return [(n, root / f'nbs/{i:02d}_{n}') for i, n in enumerate(ROOMS) if (root / f'nbs/{i:02d}_{n}').is_dir()]
 
 
+@cache
+def parse(text: str) -> ast.Module:
+    "The syntax tree of a module, which no rule changes"
+    return ast.parse(text)
+
+
 def notebooks(root):
     return [
         (room, p) for room, d in rooms(root) for p in sorted(d.rglob('*.ipynb')) if '.ipynb_checkpoints' not in p.parts
@@ -111,7 +118,7 @@ def imported(text: str, package: list[str]) -> set[str]:
     """
     text = '\n'.join('' if re.match(r'[%!]', line) else line for line in text.splitlines())
     names = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parse(text)):
         if isinstance(node, ast.Import):
             names |= {a.name for a in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -142,7 +149,7 @@ def imported_modules(root: Path, path: Path, names: set[str]) -> set[str]:
     "Return the modules among `names` that a module imports, at any level."
     package = list(path.relative_to(root).parent.parts)
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding='utf-8'))):
+    for node in ast.walk(parse(path.read_text(encoding='utf-8'))):
         if isinstance(node, ast.Import):
             found |= {a.name for a in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -367,7 +374,7 @@ def markup(root):
     for p in modules(root):
         if p.relative_to(root / 'srlviz').parts[0] not in ('figures', 'widgets'):
             continue
-        nodes = list(ast.walk(ast.parse(p.read_text(encoding='utf-8'))))
+        nodes = list(ast.walk(parse(p.read_text(encoding='utf-8'))))
         name = p.relative_to(root)
         bases_of_safe_html = []
         for n in nodes:
@@ -426,7 +433,7 @@ def asserting_cells(root):
 def statistics(root) -> dict[str, dict]:
     "Return by room: exporting cells, tokens per line, share of definitions called once, public names, asserting cells."
     found, uses = {}, Counter()
-    trees = {p: ast.parse(p.read_text(encoding='utf-8')) for p in modules(root)}
+    trees = {p: parse(p.read_text(encoding='utf-8')) for p in modules(root)}
     for tree in trees.values():
         uses.update(n.id for n in ast.walk(tree) if isinstance(n, ast.Name))
         uses.update(n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute))
@@ -475,7 +482,7 @@ def subclasses(root):
     "No class serves only as the base of a single other class, which would be one class cut in two."
     children_of, n_uses, paths = {}, {}, {}
     for p in modules(root):
-        tree = ast.parse(p.read_text(encoding='utf-8'))
+        tree = parse(p.read_text(encoding='utf-8'))
         for n in ast.walk(tree):
             if isinstance(n, ast.ClassDef):
                 paths[n.name] = p.relative_to(root)
@@ -732,7 +739,7 @@ def test_fault_is_caught(fault, repository):
 def unescaped(source: str) -> list[str]:
     "Return the calls that could show text of a user's file as HTML: a Styler, or Markdown or HTML of non-literals."
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parse(source)):
         if not isinstance(node, ast.Call):
             continue
         name = ast.unparse(node.func)
