@@ -4,7 +4,7 @@
 #   make demo PIP_ARGS='--extra-index-url URL'      more arguments for pip: with the URL of the CPU wheels of pytorch.org,
 #                                                   torch installs without gigabytes of CUDA on Linux
 #   make demo LOCK=                                 the loose ranges of settings.ini instead of the lock
-#   make test JOBS=8                                more processes for the tests (3: two cores, and one that waits for a browser)
+#   make test JOBS=8                                more processes for the tests (default: 3, for two cores)
 PYTHON ?= python3
 PIP_ARGS ?=
 LOCK ?= requirements-lock.txt
@@ -35,7 +35,7 @@ demo: setup ## run a study of Pong, from pixels to a heat map, and open it in Ju
 lab: setup ## open JupyterLab on the tutorials, beside the course
 	@$(BIN)/jupyter lab $(LABROOT) --notebook-dir=. nbs/tutorials
 
-check: setup ## format, export, lint, and run all tests but those of the browser
+check: setup ## format, export, lint, and run all tests but slow ones and those of the browser and the wheel
 	@$(BIN)/python .ci/test.py --jobs $(JOBS) --notebooks '$(NOTEBOOKS)'
 
 test: setup ## everything that CI runs: check, browser tests (Chromium; without root: sudo apt-get install chromium), the wheel; some: NOTEBOOKS='02_contrast'
@@ -54,7 +54,7 @@ recipes: setup ## run every Python block of the README and the guides, with stab
 	@$(BIN)/python .ci/recipes.py
 
 rllib: setup ## test every memory with RLlib, in the same environment, with Ray (256 MB) and another Gymnasium
-	@$(BIN)/python .ci/recipes.py tests/test_rllib.py 'tests/test_notebooks.py::test_notebook[05_agents/08_rllib.ipynb]'
+	@$(BIN)/python .ci/recipes.py tests/test_rllib.py 'tests/test_notebooks.py::test_notebook_with_its_slow_cells[05_agents/08_rllib.ipynb]'
 
 pictures: setup ## execute the tutorials, studies and lessons and store their outputs (needs Chromium); some: NOTEBOOKS='02_atari'
 	$(READY) --browser

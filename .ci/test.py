@@ -4,7 +4,7 @@ python .ci/test.py [--browser | --slow] [--jobs N] [--notebooks 'NAME ...']
 Each part prints its ten slowest tests. The first part that fails ends the run with its status.
 """
 
-import argparse, os, resource, subprocess, sys, time
+import argparse, os, subprocess, sys, time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,14 +37,14 @@ class Part:
 
 def cpu_seconds() -> float:
     "CPU seconds of all child processes that have ended"
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    used = os.times()
+    return used.children_user + used.children_system
 
 
 def parts(options) -> list[Part]:
     "The parts for the options of the command line, in order"
     pytest = [sys.executable, '-m', 'pytest', '-n', str(options.jobs)]
-    by_file = ['--dist', 'loadscope']  # see tests/conftest.py
+    by_file = ['--dist', 'loadfile']  # see tests/conftest.py
     chromium = [sys.executable, '.ci/setup.py', '--browser']
     if options.slow:
         return [Part('slow tests and cells', [chromium, [*pytest, '-m', 'slow and not site', 'tests']])]

@@ -199,11 +199,12 @@ GESTURES = [
 ]
 
 
-def table(only: str, presses: int) -> int:
-    "Print a line for each gesture; return how many clicks changed nothing"
+def table(only: str, presses: int) -> tuple[int, int]:
+    "Print a line for each gesture; return how many clicks changed nothing, and how many there were"
     from playwright.sync_api import sync_playwright
 
     missed = 0
+    clicks = 0
     print(f'{"widget":20} {"gesture":30} {"median ms":>9} {"95th":>6} {"bytes":>9}', flush=True)
     with sync_playwright() as p:
         browser = p.chromium.launch(executable_path=chromium(), args=FLAGS)
@@ -211,12 +212,13 @@ def table(only: str, presses: int) -> int:
             if only in widget:
                 for gesture, times, sizes in measure_widget(browser, widget, code, presses):
                     missed += presses - len(times)
+                    clicks += presses
                     if len(times) < 2:
                         continue
                     median, percentile_95 = statistics.median(times), statistics.quantiles(times, n=20)[-1]
                     size = statistics.median(sizes)
                     print(f'{widget:20} {gesture.name:30} {median:9.0f} {percentile_95:6.0f} {size:9,.0f}', flush=True)
-    return missed
+    return missed, clicks
 
 
 def measure_widget(browser, widget: str, code: str, presses: int):
@@ -245,6 +247,6 @@ if __name__ == '__main__':
     if args.smoke:
         args.presses = 2
         args.only = args.only or next(iter(WIDGETS))
-    missed = table(args.only, args.presses)
-    if missed and not args.smoke:
-        sys.exit(f'{missed} presses changed nothing')
+    missed, clicks = table(args.only, args.presses)
+    if missed == clicks or missed and not args.smoke:  # a busy machine loses some
+        sys.exit(f'{missed} of {clicks} clicks changed nothing')

@@ -70,22 +70,25 @@ def papermill(tmp_path_factory, record_property):
 INDEPENDENT = {'test_notebooks', 'test_papermill', 'test_course', 'test_recipes'}  # long tests that share nothing
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Choose which tests run in one process, one after the other.
 
     All tests of files with browser tests: they share a JupyterLab and its pages, wait most of the time, and press less
-    reliably beside each other. With `--dist loadscope` also the tests of any other file, which share what is recorded,
+    reliably beside each other. With `--dist loadfile` also the tests of any other file, which share what is recorded,
     fitted or compiled, but for INDEPENDENT. (`--dist loadgroup` of xdist 3.8 has no effect with pytest 9.)
     """
     from xdist.scheduler import LoadScopeScheduling
 
-    by_file = config.getvalue('dist') == 'loadscope'
+    by_file = config.getvalue('dist') == 'loadfile'
+    with_browser = 'not browser' not in config.getvalue('markexpr')
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             file = nodeid.partition('::')[0]
             together = by_file and Path(file).stem not in INDEPENDENT
-            return shared_resource(file) or (file if together else nodeid)
+            # the largest group starts first: that of the browser
+            return with_browser and shared_resource(file) or (file if together else nodeid)
 
     return Scheduling(config, log)
 

@@ -10,7 +10,7 @@ import nbformat
 import pytest
 from support.selection import slow_unless_changed
 from support.lab import notebook_of
-from support.papermill_runs import PAPERMILL, ROOT, SMALL, run_measured, user_environment
+from support.papermill_runs import PAPERMILL, ROOT, run_measured, user_environment
 
 from srlviz.studies.course import lessons, student_notebook, write_course
 
@@ -21,9 +21,7 @@ MARKS = dict(zip('✓✗○', ('right', 'not yet', 'not answered')))
 def execute(path, folder, seed: int, **environment):
     "Run a notebook by papermill's command; return its status, what papermill printed, and the executed notebook"
     folder.mkdir(exist_ok=True)
-    parameters = SMALL.get(f'course/{path.stem}', {}) | dict(seed=seed)
-    options = [word for name, value in parameters.items() for word in ('-p', name, str(value))]
-    command = [*PAPERMILL, str(path), 'done.ipynb', *options]
+    command = [*PAPERMILL, str(path), 'done.ipynb', '-p', 'seed', str(seed)]
     printed = folder.with_suffix('.txt')
     usage = run_measured(command, printed, cwd=folder, env=user_environment(**environment))
     return usage['code'], printed.read_text(errors='replace'), nbformat.read(folder / 'done.ipynb', 4)
@@ -64,47 +62,49 @@ def test_solutions_are_right(name, papermill):
 
 # ---- the rule, on a lesson of three cells
 
-SEED, EXERCISE, CHECK = (
-    'seed = 0',
-    'answer = None\n### BEGIN SOLUTION\nanswer = seed + 2\n### END SOLUTION',
-    "from srlviz import course\ncourse.check('1.1', answer, lambda: seed + 2)",
-)
+
+@pytest.fixture
+def lesson(tmp_path):
+    "A lesson of three cells with its solution, and as it is for students: paths"
+    exercise = 'answer = None\n### BEGIN SOLUTION\nanswer = seed + 2\n### END SOLUTION'
+    check = "from srlviz import course\ncourse.check('1.1', answer, lambda: seed + 2)"
+    notebook = notebook_of(exercise, check)
+    notebook.cells[0].source = 'seed = 0'
+    nbformat.write(notebook, tmp_path / 'solved.ipynb')
+    nbformat.write(student_notebook(notebook), tmp_path / 'student.ipynb')
+    return tmp_path / 'solved.ipynb', tmp_path / 'student.ipynb'
 
 
-@pytest.mark.parametrize(
-    'solved, expected, code, state',
-    [
-        (True, '1', 0, 'right'),
-        (False, '', 0, 'not answered'),
-        (False, '1', 1, None),  # papermill stops at the check
-    ],
-    ids=['solved', 'unanswered', 'unanswered where solutions are expected'],
-)
-def test_a_missing_answer_is_an_error_only_where_solutions_are_expected(solved, expected, code, state, tmp_path):
-    lesson = notebook_of(EXERCISE, CHECK)
-    lesson.cells[0].source = SEED
-    path = tmp_path / '01_rule.ipynb'
-    nbformat.write(lesson if solved else student_notebook(lesson), path)
-    ended, printed, done = execute(path, tmp_path / 'run', 3, SRLVIZ_SOLVED=expected)
-    assert ended == code, printed
-    assert bool(re.search(r'AssertionError: ○ 1\.1', printed)) == (state is None)
-    if state:
-        assert checks(done) == {'1.1': state}
+def test_a_solution_is_right(lesson, tmp_path):
+    code, printed, done = execute(lesson[0], tmp_path / 'run', 3, SRLVIZ_SOLVED='1')
+    assert code == 0, printed
+    assert checks(done) == {'1.1': 'right'}
+
+
+def test_a_missing_answer_stops_nothing(lesson, tmp_path):
+    code, printed, done = execute(lesson[1], tmp_path / 'run', 3, SRLVIZ_SOLVED='')
+    assert code == 0, printed
+    assert checks(done) == {'1.1': 'not answered'}
+
+
+def test_a_missing_answer_is_an_error_where_solutions_are_expected(lesson, tmp_path):
+    code, printed, _ = execute(lesson[1], tmp_path / 'run', 3, SRLVIZ_SOLVED='1')
+    assert code != 0 and re.search(r'AssertionError: ○ 1\.1', printed), printed
 
 
 # ---- the lessons
 
-SOME = slow_unless_changed(LESSONS)
+CASES = slow_unless_changed(LESSONS)
 
 
-@pytest.mark.parametrize('name', SOME)
+@pytest.mark.parametrize('name', CASES)
 def test_solutions_hold_with_another_seed(name, tmp_path):
     code, printed, done = execute(LESSONS[name], tmp_path / 'solved', 1, SRLVIZ_SOLVED='1')
     assert code == 0, printed[-4000:]
     assert len(checks(done)) >= 3 and set(checks(done).values()) == {'right'}
 
 
-@pytest.mark.parametrize('name', SOME)
+@pytest.mark.parametrize('name', CASES)
 def test_a_student_who_has_answered_nothing_reaches_the_end(name, students, tmp_path):
     code, printed, done = execute(students[name], tmp_path / 'student', 0)
     assert code == 0, printed[-4000:]
@@ -112,7 +112,7 @@ def test_a_student_who_has_answered_nothing_reaches_the_end(name, students, tmp_
     assert len(states) >= 3 and 'right' not in states.values(), states
 
 
-@pytest.mark.parametrize('name', SOME)
+@pytest.mark.parametrize('name', CASES)
 def test_no_answer_is_an_error_where_solutions_are_expected(name, students, tmp_path):
     code, printed, done = execute(students[name], tmp_path / 'unsolved', 0, SRLVIZ_SOLVED='1')
     assert code != 0 and re.search(r'AssertionError: [✗○] \d\.\d', printed), printed[-4000:]

@@ -12,14 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from support import flights_simulator  # noqa: E402
-from support.flights_simulator import QuickSimulator, make  # noqa: E402
+from support import flights_simulator
+from support.flights_simulator import QuickSimulator, make
 
-from srlviz.core.files import checksum  # noqa: E402
-from srlviz.core.storage import from_arrow  # noqa: E402
-from srlviz.core.storage import row_cache  # noqa: E402
-from srlviz.data.landing import (  # noqa: E402
+from srlviz.core.files import checksum
+from srlviz.core.storage import from_arrow
+from srlviz.core.storage import row_cache
+from srlviz.data.landing import (
     fleet,
     flight_columns,
     flight_table,
@@ -28,8 +27,8 @@ from srlviz.data.landing import (  # noqa: E402
     read_flights,
     verify_flights,
 )
-from srlviz.data.video import encode_film  # noqa: E402
-from srlviz.studies.cli import main  # noqa: E402
+from srlviz.data.video import encode_film
+from srlviz.studies.cli import main
 
 MAKE = [sys.executable, Path(__file__).parent / 'support/flights_simulator.py']
 

@@ -12,27 +12,26 @@ import pyarrow.parquet as pq
 import pytest, torch
 from safetensors.torch import save_file
 
-sys.path.insert(0, str(Path(__file__).parent))
-from fuzz.run import start_measuring, status, wanted_memory  # noqa: E402
-from test_foreign_recordings import npy, packed_zeros  # noqa: E402
+from fuzz.run import start_measuring, status, wanted_memory
+from test_foreign_recordings import npy, packed_zeros
 
-from srlviz.agents.player import MemoryAgent, load_policy  # noqa: E402
-from srlviz.core import saving  # noqa: E402
-from srlviz.core.names import catalog  # noqa: E402
-from srlviz.core.jobs.runs import MAX_CELLS, MAX_NAMES, MAX_TRIALS, RunFolder, check_grid  # noqa: E402
-from srlviz.core.saving import load_encoder  # noqa: E402
-from srlviz.core.training import load_weights  # noqa: E402
-from srlviz.data.landing import read_flights  # noqa: E402
-from srlviz.data.importers import load_csv, load_lerobot  # noqa: E402
-from srlviz.encoders.baselines import Majority  # noqa: E402
-from srlviz.encoders.frames.resnet import ResNet, load_resnet  # noqa: E402
-from srlviz.encoders.sequences.mte import three_layers  # noqa: E402
-from srlviz.core.questions import Answer, load_answers  # noqa: E402
-from srlviz.evaluate.prediction.target_scores import TargetScores  # noqa: E402
-from srlviz.evaluate.prediction.target_table import load_targets  # noqa: E402
-from srlviz.studies.sweeps.store import request_trials, open_store  # noqa: E402
-from srlviz.studies.trials import Study, grid_trials  # noqa: E402
-from srlviz.widgets.runs import RunMonitor  # noqa: E402
+from srlviz.agents.player import MemoryAgent, load_policy
+from srlviz.core import saving
+from srlviz.core.names import catalog
+from srlviz.core.jobs.runs import MAX_CELLS, MAX_NAMES, MAX_TRIALS, RunFolder, check_grid
+from srlviz.core.saving import load_encoder
+from srlviz.core.training import load_weights
+from srlviz.data.landing import read_flights
+from srlviz.data.importers import load_csv, load_lerobot
+from srlviz.encoders.baselines import Majority
+from srlviz.encoders.frames.resnet import ResNet, load_resnet
+from srlviz.encoders.sequences.mte import three_layers
+from srlviz.core.questions import Answer, load_answers
+from srlviz.evaluate.prediction.target_scores import TargetScores
+from srlviz.evaluate.prediction.target_table import load_targets
+from srlviz.studies.sweeps.store import request_trials, open_store
+from srlviz.studies.trials import Study, grid_trials
+from srlviz.widgets.runs import RunMonitor
 
 pytestmark = pytest.mark.skipif(sys.platform != 'linux', reason='it forks, and reads /proc')
 MAX_SECONDS = 10  # CPU time; refusing takes far less

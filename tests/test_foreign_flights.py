@@ -4,7 +4,7 @@ No file outside a set is read or changed, no content is used unchecked, nothing 
 instead of raising.
 """
 
-import hashlib, io, json, os, re, resource, shutil, signal, sys, zlib
+import hashlib, io, json, os, re, resource, shutil, signal, zlib
 from pathlib import Path
 
 import nbformat
@@ -15,15 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-sys.path.insert(0, str(Path(__file__).parent))
-from support import flights_simulator  # noqa: E402
-from support.flights_simulator import QuickSimulator, make  # noqa: E402
+from support import flights_simulator
+from support.flights_simulator import QuickSimulator, make
 
-from srlviz.core.files import checksum  # noqa: E402
-from srlviz.core.storage import from_arrow, is_finished  # noqa: E402
-from srlviz.core.views.windows import windows  # noqa: E402
-from srlviz.core.storage import row_cache  # noqa: E402
-from srlviz.data.landing import (  # noqa: E402
+from srlviz.core.files import checksum
+from srlviz.core.storage import from_arrow, is_finished
+from srlviz.core.views.windows import windows
+from srlviz.core.storage import row_cache
+from srlviz.data.landing import (
     export_published,
     fleet,
     shards,
@@ -31,8 +30,8 @@ from srlviz.data.landing import (  # noqa: E402
     read_published,
     verify_flights,
 )
-from srlviz.data.video import encode_film  # noqa: E402
-from srlviz.studies.run import run_study  # noqa: E402
+from srlviz.data.video import encode_film
+from srlviz.studies.run import run_study
 
 SAMPLE = Path(__file__).parents[1] / 'data_samples' / 'landings'
 SHARD, FILM = 'data/chunk-000/file-000.parquet', 'videos/front/chunk-000/flight_000003.mp4'

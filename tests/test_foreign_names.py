@@ -17,12 +17,11 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-sys.path.insert(0, str(Path(__file__).parent))
-from fuzz import readers  # noqa: E402
+from fuzz import readers
 
-import srlviz  # noqa: E402
-from srlviz.core import saving  # noqa: E402
-from srlviz.core.files import sample_path  # noqa: E402
+import srlviz
+from srlviz.core import saving
+from srlviz.core.files import sample_path
 
 NAMES = 'os:getcwd', 'builtins:print', 'this:s', 'this'
 MODULES = {n.partition(':')[0] for n in NAMES}
@@ -444,28 +443,32 @@ EXTRA_FORMATS = dict(
     prediction_targets=(targets, read_targets),
     score_table=(table, read_table),
     sweep_folder=(sweep_folder, read_sweep),
-    course=(checkpoint, read_checkpoint),
+    recurrent_checkpoint=(checkpoint, read_checkpoint),
     lerobot_export=(lerobot, read_lerobot),
     csv=(own_csv, read_own_csv),
 )
 FORMATS = {r.make.__name__: (r.make, r.touch, r.sign) for r in readers.READERS}
 assert not FORMATS.keys() & EXTRA_FORMATS.keys()
 FORMATS |= {name: (make, touch, None) for name, (make, touch) in EXTRA_FORMATS.items()}
-LONG = {'flights', 'sweep_folder', 'qedr', 'score_table', 'saved_probe'}  # `make slow` alone: 4 to 24 s each
-CASES = [(name, 1) for name in FORMATS if name not in LONG]
-CASES += [pytest.param(name, len(NAMES), marks=pytest.mark.slow) for name in FORMATS]
+LONG = {'flights', 'sweep_folder', 'qedr', 'score_table', 'saved_probe'}  # 4 to 24 s for one name in each string
+assert LONG <= FORMATS.keys()
+CASES = [(name, 1, 10 if name in LONG else 1) for name in FORMATS]
+CASES += [pytest.param(name, 1 if name in LONG else len(NAMES), 1, marks=pytest.mark.slow) for name in FORMATS]
 
 
-@pytest.mark.parametrize('name, n_words', CASES)
-def test_names_in_files_import_nothing(name, n_words, recorded_events, tmp_path):
-    "Each string is replaced by one of the four names, in turn, and by each of them in `make slow`"
+@pytest.mark.parametrize('name, n_words, stride', CASES)
+def test_names_in_files_import_nothing(name, n_words, stride, recorded_events, tmp_path):
+    """Each string is replaced by one of the four names, in turn.
+
+    Of long formats every tenth string, in `make slow` each; in those of other formats each of the four names.
+    """
     make, touch, sign = FORMATS[name]
     specimen = tmp_path / 'specimen'
     specimen.mkdir()
     make(specimen)
     files = [p.relative_to(specimen) for p in sorted(specimen.rglob('*')) if p.is_file()]
     cases = [(f, part, change) for f in files for part, change in text_fields(specimen / f).items()]
-    for i, (file, part, change) in enumerate(cases):
+    for i, (file, part, change) in enumerate(cases[::stride]):
         for word in (NAMES * 2)[i % 4 : i % 4 + n_words]:
             folder = tmp_path / 'place'
             shutil.copytree(specimen, folder)

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from fuzz import mutate, public, run  # noqa: E402
+from fuzz import mutate, public, run
 
 TESTS = Path(__file__).parent
 pytestmark = pytest.mark.skipif(sys.platform != 'linux', reason='the fuzzer forks, and reads /proc')

@@ -40,7 +40,7 @@ def halved(recording):
     return Recording(episodes, name='court', split=list(recording.split))
 
 
-def test_stdim_equals_the_authors_trainer(tmp_path):
+def test_stdim_learns_like_the_authors_trainer(tmp_path):
     "Losses of each epoch, and F1 of our probe; about 70 CPU seconds"
     fit, probed = (halved(r) for r in record_game('pong', 6000, 9000, out=tmp_path, progress=False))
     epochs = 4

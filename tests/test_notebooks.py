@@ -107,7 +107,7 @@ ROOMS = sorted({p.relative_to(NBS).parts[0] for p in QUICK})
 
 
 def run_live(paths, folder):
-    "A notebook runs from its own cells, without its module: as nbdev-test runs it, and whoever works in it."
+    "A notebook runs from its own cells, without its module: as nbdev-test runs it, and as its author does."
     chosen = '|'.join(re.escape(str(p)) for p in paths)
     nbdev_test = Path(sys.executable).with_name('nbdev-test')
     command = [nbdev_test, '--n-workers', '0', '--path-re', f'^({chosen})$', folder]
@@ -121,10 +121,9 @@ def test_runs_live(room):
     run_live([p for p in QUICK if p.is_relative_to(NBS / room)], NBS / room)
 
 
-def test_changed_pages_run_live():
-    pages = [p for p in QUICK if p in changed_notebooks()]
-    if pages:
-        run_live(pages, NBS)
+@pytest.mark.parametrize('path', [p for p in QUICK if p in changed_notebooks()], ids=lambda p: str(p.relative_to(NBS)))
+def test_a_changed_page_runs_live(path):
+    run_live([path], NBS)
 
 
 def test_every_long_notebook_is_there():

@@ -72,7 +72,9 @@ def output_types(path):
     return [[set(o.data) for o in c.outputs if 'data' in o] for c in nbformat.read(path, 4).cells]
 
 
-@pytest.mark.parametrize('make_arguments', [by_papermill, by_srlviz, *slow_except([], [by_nbclient, by_nbconvert])])
+@pytest.mark.parametrize(
+    'make_arguments', slow_except([by_papermill, by_srlviz], [by_papermill, by_srlviz, by_nbclient, by_nbconvert])
+)
 def test_executed_notebooks_have_figures_and_no_widget(make_arguments, tmp_path):
     figure = {PLOTLY, 'text/plain'} | ({PNG} if can_draw() else set())
     path = execute(make_arguments, tmp_path)

@@ -4,14 +4,14 @@ import importlib.util, os, re, subprocess, sys
 from pathlib import Path
 
 import pytest
+from support.selection import slow_except
 
 from srlviz.core.scores import load_scores
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (ROOT / 'README.md', *sorted((ROOT / 'docs/guides').glob('*.md')))
 NEEDS = dict(stable_baselines3='stable-baselines3', ray='ray[rllib]')  # the lock does not have RLlib: `make recipes`
-SLOW_MODULE = 'stable_baselines3'  # its recipe trains an agent and records it
-SLOW_NAMES = 'An encoder of your own', 'A game of your own', 'CleanRL'
+QUICK = 'Probe your own network', 'Sweeps', 'Your own data', 'Targets of your own', 'RLlib'  # make slow: all others
 
 
 def python_blocks(text: str) -> list[str]:
@@ -85,13 +85,7 @@ def test_every_use_has_a_short_recipe():
         assert len(lines) <= 10, f"{name}: {len(lines)} lines"
 
 
-@pytest.mark.parametrize(
-    'name',
-    [
-        pytest.param(k, marks=[pytest.mark.slow] if k in SLOW_NAMES or SLOW_MODULE in code else [])
-        for k, code in recipes().items()
-    ],
-)
+@pytest.mark.parametrize('name', slow_except(QUICK, recipes()))
 def test_recipes_run(name, tmp_path):
     code = recipes()[name]
     needs = {module: pip for module, pip in NEEDS.items() if re.search(rf'^(import|from) {module}\b', code, re.M)}

@@ -34,7 +34,7 @@ SMALL = {
     'studies/atari_probe': GAMES
     | dict(game='breakout', methods='majority,random_cnn,st_dim', epochs=4, curve='100,300'),
     'studies/atari_tables': GAMES
-    | dict(games=f'pong,{SHIPPED}', methods='majority,random_cnn', agents='shipped', n_jobs=1),
+    | dict(games=f'pong,{SHIPPED}', methods='majority,random_cnn', agents='shipped', n_jobs=2),
     'studies/cross_evaluation': dict(
         representations='clock,raw,random,agent', questions='selectivity,rank,description_length', n=40, epochs=1
     ),

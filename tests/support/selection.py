@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-HOURS = 12  # before the newest commit: the commits of one session of work
+HOURS = 12  # on the main branch: before its newest commit
 
 
 def git(*arguments: str) -> list[str]:
@@ -19,16 +19,25 @@ def git(*arguments: str) -> list[str]:
     return done.stdout.splitlines() if done.returncode == 0 else []
 
 
-@cache
-def changed_notebooks() -> frozenset[Path]:
-    "Notebooks that differ from the last commit older than HOURS, committed or not; none in a copy without history"
+def base_commit() -> str:
+    "The commit that a branch starts from; on the main branch itself the last one that is older by HOURS; '' if unknown"
+    head, base = git('rev-parse', 'HEAD'), git('merge-base', 'HEAD', 'origin/main')
+    if base and base != head:
+        return base[0]
     newest = git('log', '-1', '--format=%ct')
     if not newest:
+        return ''
+    return ''.join(git('rev-list', '-1', f'--before={int(newest[0]) - HOURS * 3600}', 'HEAD'))
+
+
+@cache
+def changed_notebooks() -> frozenset[Path]:
+    "Notebooks that differ from `base_commit`, committed or not; none in a copy without history"
+    base = base_commit()
+    if not base:
         return frozenset()
-    older = git('rev-list', '-1', f'--before={int(newest[0]) - HOURS * 3600}', 'HEAD')
-    if not older:
-        return frozenset()
-    names = git('diff', '--name-only', '--diff-filter=d', older[0], '--', 'nbs')
+    names = git('diff', '--name-only', '--diff-filter=d', base, '--', 'nbs')
+    names += git('ls-files', '--others', '--exclude-standard', '--', 'nbs')
     return frozenset(ROOT / name for name in names if name.endswith('.ipynb'))
 
 
