@@ -233,7 +233,7 @@ def test_press_on_a_cell_shows_its_predictions(page, lab):
 
 
 def stand_right_of(left, thumbs):
-    "Return whether thumbnails stand right of `left`, entirely within the page, with equally many in each full line"
+    "Return whether thumbnails are right of `left`, entirely within the page, with equally many in each full line"
     edge = left.bounding_box()
     boxes = [thumb.bounding_box() for thumb in thumbs.all()]
     lines = [[b['y'] for b in boxes].count(y) for y in sorted({b['y'] for b in boxes})]
@@ -256,7 +256,7 @@ def test_worst_frames_open_in_the_player(page, lab):
     wait_idle(page)
     assert thumbs.first.get_attribute('aria-pressed') == 'true'
     wait_for(
-        lambda: stand_right_of(player.locator('.srlviz-stage'), thumbs), message='they stand in lines beside the film'
+        lambda: stand_right_of(player.locator('.srlviz-stage'), thumbs), message='they are in lines beside the film'
     )
     for k, press in (
         (min(1, len(worst) - 1), lambda b: b.click()),

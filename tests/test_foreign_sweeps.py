@@ -33,7 +33,7 @@ def marker(tmp_path):
 
 @pytest.fixture
 def swept(tmp_path):
-    "The folder of a sweep; beside it stands a file that must not change"
+    "The folder of a sweep; beside it is a file that must not change"
     sweep(square, {'x': [1, 2]}, tmp_path / 'out', progress=False)
     (tmp_path / 'precious').mkdir()
     (tmp_path / 'precious' / 'keep').write_text('mine')

@@ -67,7 +67,7 @@ def test_the_third_tutorial_takes_any_task(environment, tmp_path, monkeypatch):
 
 
 def test_each_has_small_parameters():
-    "A new study or tutorial has its line in SMALL, and what stands there is a parameter of it"
+    "Every study, tutorial and lesson has a line in SMALL, with names of its parameters only"
     missing = ', '.join(sorted(set(notebooks()) - SMALL.keys()))
     assert not missing, f'{missing}: add its parameters to SMALL of tests/support/papermill_runs.py'
     removed = ', '.join(sorted(SMALL.keys() - set(notebooks())))

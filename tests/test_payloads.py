@@ -69,7 +69,7 @@ FACTORS = [evil('factor0'), evil('factor1')]
 
 
 def film(T: int = 24, **extra_meta) -> Recording:
-    "A recording of two episodes with frames and RAM, a mark on the frames, and an evil string wherever text may stand"
+    "A recording of two episodes with frames and RAM, a mark on the frames, and an evil string in every text field"
     t = np.arange(T)
 
     def episode(i):
