@@ -453,14 +453,15 @@ FORMATS |= {name: (make, touch, None) for name, (make, touch) in EXTRA_FORMATS.i
 LONG = {'flights', 'sweep_folder', 'qedr', 'score_table', 'saved_probe'}  # 4 to 24 s for one name in each string
 assert LONG <= FORMATS.keys()
 CASES = [(name, 1, 10 if name in LONG else 1) for name in FORMATS]
-CASES += [pytest.param(name, 1 if name in LONG else len(NAMES), 1, marks=pytest.mark.slow) for name in FORMATS]
+CASES += [pytest.param(name, 2 if name in LONG else len(NAMES), 1, marks=pytest.mark.slow) for name in FORMATS]
 
 
 @pytest.mark.parametrize('name, n_words, stride', CASES)
 def test_names_in_files_import_nothing(name, n_words, stride, recorded_events, tmp_path):
     """Each string is replaced by one of the four names, in turn.
 
-    Of long formats every tenth string, in `make slow` each; in those of other formats each of the four names.
+    Of long formats every tenth string; in `make slow` every string, by two names, of which one has a colon. In the
+    strings of other formats `make slow` tries each of the four names.
     """
     make, touch, sign = FORMATS[name]
     specimen = tmp_path / 'specimen'
