@@ -143,9 +143,9 @@ def have():
 
 def venv_python():
     "The version of the Python of .venv, such as 3.11.2"
-    tell = 'import platform; print(platform.python_version())'
+    code = 'import platform; print(platform.python_version())'
     try:
-        return subprocess.check_output([str(BIN / 'python'), '-c', tell], universal_newlines=True).strip()
+        return subprocess.check_output([str(BIN / 'python'), '-c', code], universal_newlines=True).strip()
     except OSError:  # there is none yet
         return platform.python_version()
 

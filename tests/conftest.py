@@ -86,9 +86,11 @@ def pytest_xdist_make_scheduler(config, log):
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             file = nodeid.partition('::')[0]
-            together = by_file and Path(file).stem not in INDEPENDENT
-            # the largest group starts first: that of the browser
-            return with_browser and shared_resource(file) or (file if together else nodeid)
+            if with_browser and shared_resource(file):
+                return shared_resource(file)  # that of the browser starts first: it has the most tests
+            if by_file and Path(file).stem not in INDEPENDENT:
+                return file
+            return nodeid
 
     return Scheduling(config, log)
 

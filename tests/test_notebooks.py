@@ -8,7 +8,7 @@ import importlib, re, subprocess, sys
 from pathlib import Path
 
 import nbformat, pytest
-from support.selection import changed_notebooks
+from support.selection import slow_unless_changed
 
 NBS = Path(__file__).parents[1] / 'nbs'
 SKIP = {'export', 'exporti', 'exports', 'default_exp', 'notest'}
@@ -102,31 +102,21 @@ LONG = {
     ),
     *('09_studies/papers/03_agents', '09_studies/papers/02_tables', '09_studies/05_quick'),
 }
-QUICK = [p for p in room_notebooks() if p.relative_to(NBS).with_suffix('').as_posix() not in LONG]
-ROOMS = sorted({p.relative_to(NBS).parts[0] for p in QUICK})
+QUICK = {
+    str(p.relative_to(NBS)): p for p in room_notebooks() if p.relative_to(NBS).with_suffix('').as_posix() not in LONG
+}
 
 
-def run_live(paths, folder):
-    "A notebook runs from its own cells, without its module: as nbdev-test runs it, and as its author does."
-    chosen = '|'.join(re.escape(str(p)) for p in paths)
+@pytest.mark.parametrize('name', slow_unless_changed(QUICK))
+def test_a_page_runs_live(name):
+    """A notebook runs from its own cells, without its module, as nbdev-test runs it and as its author does.
+
+    Each in a process of its own: a page that defines tasks registers them for all later pages of its process.
+    """
     nbdev_test = Path(sys.executable).with_name('nbdev-test')
-    command = [nbdev_test, '--n-workers', '0', '--path-re', f'^({chosen})$', folder]
+    command = [nbdev_test, '--n-workers', '0', QUICK[name]]
     r = subprocess.run(command, capture_output=True, text=True, cwd=NBS.parent)
     assert r.returncode == 0 and 'Success' in r.stdout, r.stdout[-2000:] + r.stderr[-6000:]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize('room', ROOMS)
-def test_runs_live(room):
-    pages = [p for p in QUICK if p.is_relative_to(NBS / room)]
-    # a page that defines tasks registers them for all later pages of its process
-    for group in [[p] for p in pages] if room == '01_envs' else [pages]:
-        run_live(group, NBS / room)
-
-
-@pytest.mark.parametrize('path', [p for p in QUICK if p in changed_notebooks()], ids=lambda p: str(p.relative_to(NBS)))
-def test_a_changed_page_runs_live(path):
-    run_live([path], NBS)
 
 
 def test_every_long_notebook_is_there():
