@@ -23,7 +23,16 @@ from .storage.film import check_film_name, is_film
 from .storage.frame_cache import frame_cache
 from .storage.hashing import episode_content
 from .names import unknown
-from .values import FACTOR_KINDS, coded_words, factor_kind, finite, first_word, plain_values, to_float32
+from srlviz.core.values import (
+    FACTOR_KINDS,
+    as_float32,
+    coded_words,
+    factor_kind,
+    finite,
+    first_word,
+    plain_values,
+    to_float32,
+)
 from .values import without_missing
 from .storage import ENDINGS, FACTOR_FIELDS, KINDS, SPLITS, check_factors, check_rate, check_words
 from .storage import factor_label, films, stored_factor
@@ -1229,7 +1238,7 @@ def align(
         if len(ranks) > 1:
             raise ValueError(f"codes of the split {split!r} are some (T, n_codes), some (n_codes,); give one of them")
         rows = [np.atleast_2d(codes[i]) for i in which]
-        aligned[split] = np.concatenate(rows, dtype=np.float32, casting='unsafe')
+        aligned[split] = as_float32(np.concatenate(rows), 'codes')
         if ranks == {2}:
             table = recording[which].steps(names)
             factors[split] = table.assign(episode=which[table['episode'].to_numpy()]).set_index(['episode', 't'])

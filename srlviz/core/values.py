@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MAX_CLASSES', 'FACTOR_KINDS', 'plain_values', 'without_missing', 'finite', 'first_word', 'coded_words', 'factor_kind',
-           'to_float32']
+           'to_float32', 'as_float32']
 
 # %% ../../nbs/00_core/02_values.ipynb #536f2d1f
 import warnings
@@ -180,31 +180,61 @@ def to_float32(x: np.ndarray, what: str) -> tuple[np.ndarray, float | int]:
     """
     with np.errstate(over='ignore'):
         cast = x.astype(np.float32)
-    if not _may_merge(x):
+    if not _merges(x, cast, what):
         return cast, 0
+    offset = np.nanmin(x) if x.dtype.kind in 'iu' else np.floor(np.nanmin(x))
+    moved = (x - offset).astype(np.float32)
+    if _merges(x, moved, what):
+        warnings.warn(_loss(x, moved, what), stacklevel=3)
+    else:
+        warnings.warn(
+            f"{what} would lose values as float32; it is stored less {offset:.15g} (meta['offsets'])", stacklevel=3
+        )
+    return moved, offset.item()
+
+
+def as_float32(x: np.ndarray, what: str) -> np.ndarray:
+    """Cast rows (N, ...) to float32 as they are, where an offset has no place, such as the codes of an encoder.
+
+    Warns
+    -----
+    UserWarning : naming the first column in which different values merge
+
+    Raises
+    ------
+    ValueError : for a value that is larger than any float32
+    """
+    x = np.asarray(x)
+    with np.errstate(over='ignore'):
+        cast = x.astype(np.float32, copy=False)
+    if cast is x or x.dtype.itemsize <= 2:
+        return cast
+    columns = x.reshape(len(x), -1)
+    for i, after in enumerate(cast.reshape(len(x), -1).T):
+        if _merges(columns[:, i], after, f'{what}, column {i},'):
+            warnings.warn(_loss(columns[:, i], after, f'{what}, column {i},'), stacklevel=3)
+            break
+    return cast
+
+
+def _merges(x: np.ndarray, cast: np.ndarray, what: str) -> bool:
+    "Whether a cast merges more than a hundredth of the different values; a ValueError for what it cannot hold"
+    if not _may_merge(x):
+        return False
     too_large = np.isinf(cast) & np.isfinite(x)
     if too_large.any():
         row = int(np.flatnonzero(too_large)[0])
         raise ValueError(
             f"{what} holds {x[row]:g} in row {row:,}, which is larger than any float32, 3.4e38; rescale it"
         )
-    n_values = len(np.unique(x))
-    if len(np.unique(cast)) >= 0.99 * n_values:
-        return cast, 0
-    offset = np.nanmin(x) if x.dtype.kind in 'iu' else np.floor(np.nanmin(x))
-    moved = (x - offset).astype(np.float32)
-    n_kept = len(np.unique(moved))
-    if n_kept < 0.99 * n_values:
-        warnings.warn(
-            f"{what} loses values as float32: {n_kept:,} of {n_values:,} values remain, even less its smallest; "
-            "give what matters of it as a column of its own",
-            stacklevel=3,
-        )
-    else:
-        warnings.warn(
-            f"{what} would lose values as float32; it is stored less {offset:.15g} (meta['offsets'])", stacklevel=3
-        )
-    return moved, offset.item()
+    return len(np.unique(cast)) < 0.99 * len(np.unique(x))
+
+
+def _loss(x: np.ndarray, cast: np.ndarray, what: str) -> str:
+    return (
+        f"{what} loses values as float32: {len(np.unique(cast)):,} of {len(np.unique(x)):,} different ones remain; "
+        "subtract a constant, or give what matters of it as a column of its own"
+    )
 
 
 def _may_merge(x: np.ndarray) -> bool:
