@@ -101,25 +101,25 @@ def coded_words(values: np.ndarray, names: Sequence[str], what: str) -> tuple[np
 
     Returns
     -------
-    values : (N,) int64, or the text itself if its words cannot be names
+    values : (N,) whole numbers, as the codes of pandas categories; or the text itself if its words cannot be names
     names : the words of 0, 1, ...; () for text
 
     Raises
     ------
     ValueError : for a word that is not among the given names
     """
-    words, codes = np.unique(values.astype(str), return_inverse=True)
     if not names:
+        names = np.unique(values).tolist()
         try:
-            check_words('words', KINDS[0], '', words.tolist())
+            check_words('words', KINDS[0], '', names)
         except ValueError:
             return values, ()
-        return codes.astype(np.int64), tuple(words.tolist())
-    number = {name: i for i, name in enumerate(names)}
-    other = [word for word in words.tolist() if word not in number]
-    if other:
-        raise ValueError(f"{what} holds {other[0]!r:.80}, which is not among its names {', '.join(names):.200}")
-    return np.array([number[word] for word in words.tolist()], np.int64)[codes], tuple(names)
+    codes = np.asarray(pd.Categorical(values.astype(object), categories=names).codes)
+    other = np.flatnonzero(codes < 0)
+    if other.size:
+        word = str(values[other[0]])
+        raise ValueError(f"{what} holds {word!r:.80}, which is not among its names {', '.join(names):.200}")
+    return codes, tuple(names)
 
 # %% ../../nbs/00_core/02_values.ipynb #bf5cf960
 MAX_CLASSES = 64  # different whole numbers that are classes even if they are in order
@@ -218,7 +218,7 @@ def as_float32(x: np.ndarray, what: str) -> np.ndarray:
 
 
 def _merges(x: np.ndarray, cast: np.ndarray, what: str) -> bool:
-    "Whether a cast merges more than a hundredth of the different values; a ValueError for what it cannot hold"
+    "Whether a cast merges more than a twentieth of the different values; a ValueError for what it cannot hold"
     if not _may_merge(x):
         return False
     too_large = np.isinf(cast) & np.isfinite(x)
@@ -227,7 +227,7 @@ def _merges(x: np.ndarray, cast: np.ndarray, what: str) -> bool:
         raise ValueError(
             f"{what} holds {x[row]:g} in row {row:,}, which is larger than any float32, 3.4e38; rescale it"
         )
-    return len(np.unique(cast)) < 0.99 * len(np.unique(x))
+    return len(np.unique(cast)) < 0.95 * len(np.unique(x))
 
 
 def _loss(x: np.ndarray, cast: np.ndarray, what: str) -> str:
