@@ -207,7 +207,7 @@ class Recording(Sequence):
     ----------
     episodes : sequence of Episode
     name : shown to users;  hz : rows per second, if time has a unit
-    factors : sequence of Factor; by default one for each name in the first episode (integers are categorical)
+    factors : sequence of Factor; by default one for each name in the first episode, of the kind `factor_kind` decides
     split : for each episode 'fit' (encoder), 'valid' (early stopping), 'probe' (train the evaluator), 'test' (read
         once), 'shifted' (tested as well, of another condition) or ''
     meta : how the recording was made; any JSON values
@@ -717,14 +717,13 @@ def _split_of(split: Sequence[str] | None, n: int) -> np.ndarray:
 
 
 def _factors_of(episode: Episode | None) -> tuple[Factor, ...]:
-    "Default factors: those of the episode's metadata, or by name and type of the values"
+    "Default factors: those of the episode's metadata, or of the kind that its values show"
     if episode is None:
         return ()
     known = {f.name: f for f in episode.about}
     factors = []
     for name, values in episode.factors.items():
-        is_float = np.issubdtype(np.asarray(values).dtype, np.floating)
-        factors.append(known.get(name) or Factor(name, kind='continuous' if is_float else 'categorical'))
+        factors.append(known.get(name) or Factor(name, kind=factor_kind(np.atleast_1d(values))))
     return tuple(factors)
 
 
