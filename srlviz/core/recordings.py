@@ -23,20 +23,11 @@ from .storage.film import check_film_name, is_film
 from .storage.frame_cache import frame_cache
 from .storage.hashing import episode_content
 from .names import unknown
-from srlviz.core.values import (
-    FACTOR_KINDS,
-    as_float32,
-    coded_words,
-    factor_kind,
-    finite,
-    first_word,
-    plain_values,
-    to_float32,
-)
-from .values import without_missing
 from .storage import ENDINGS, FACTOR_FIELDS, KINDS, SPLITS, check_factors, check_rate, check_words
 from .storage import factor_label, films, stored_factor
 from .storage import LazyColumns, RecordingFolder, read_episode, write_recording
+from .values import FACTOR_KINDS, as_float32, coded_words, factor_kind, finite
+from .values import first_word, plain_values, without_missing
 
 # %% ../../nbs/00_core/03_recordings.ipynb #21f56001
 @dataclass(frozen=True)
@@ -490,8 +481,8 @@ class Recording(Sequence):
         ----------
         obs : (N, ...), or modality -> (N, ...)
             `frame` uint8 (N, H, W[, C]), `vector` or `sensors` (N, F), converted to float32, or any other name; one
-            array is `frame` if it is uint8 with more than two axes, otherwise `vector`. A column that would lose values
-            as float32 is stored less an offset, with a warning; `meta['offsets']` has it
+            array is `frame` if it is uint8 with more than two axes, otherwise `vector`. A warning names a column that
+            loses precision as float32
         episode : (N,), numbers or text: the episode of each row; None if all rows are one episode
         actions, rewards : (N, ...) and (N,), or None
         factors : name -> (N,), or (n_episodes,) for values of whole episodes; or a DataFrame of N rows
@@ -513,9 +504,7 @@ class Recording(Sequence):
         """
         if fill not in _FILLS:
             raise unknown('fill', fill, _FILLS)
-        arrays, offsets = _modalities(obs, fill)
-        if offsets:
-            meta = {**(meta or {}), 'offsets': offsets}
+        arrays = _modalities(obs, fill)
         steps = {}
         for key, values in (('actions', actions), ('rewards', rewards)):
             if values is not None:
@@ -630,12 +619,9 @@ class Recording(Sequence):
                     f"the column {known[0]!r} is in obs and in factors; a code that sees it knows it: leave out one"
                 )
             numbers = [_numbers(_column(table, c), c, fill) for c in columns]
-            if modality in ('sensors', 'vector'):
-                for i, c in enumerate(columns):
-                    numbers[i], offset = to_float32(numbers[i], f"the column {c!r}")
-                    if offset:
-                        meta.setdefault('offsets', {})[str(c)] = offset
             arrays[modality] = np.column_stack(numbers)
+            if modality in ('sensors', 'vector'):
+                arrays[modality] = as_float32(arrays[modality], f"obs[{modality!r}]", list(map(str, columns)))
         if time is not None:
             hz, gaps = rate_of(seconds, starts, names, time)
             if len(gaps) and pauses == 'split':
@@ -958,8 +944,8 @@ def _with_previous(x: np.ndarray, starts: np.ndarray, names: Sequence[str], what
     return np.concatenate(filled)
 
 # %% ../../nbs/00_core/03_recordings.ipynb #5ca696d5
-def _modalities(obs, fill: str | None = None) -> tuple[dict, dict]:
-    "Convert observations to modality -> (N, ...), in the form of an episode; and column -> offset, see `to_float32`"
+def _modalities(obs, fill: str | None = None) -> dict:
+    "Convert observations to modality -> (N, ...), in the form of an episode"
     if not isinstance(obs, Mapping):
         x = obs if hasattr(obs, 'shape') else np.asarray(obs)
         if len(x.shape) > 2 and x.dtype != np.uint8:
@@ -971,8 +957,7 @@ def _modalities(obs, fill: str | None = None) -> tuple[dict, dict]:
         obs = {'frame' if len(x.shape) > 2 else 'vector': x}
     if not obs:
         raise ValueError("obs is empty; an episode has at least one modality, such as obs={'vector': array}")
-    offsets = {}
-    numbers = partial(_as_numbers, fill=fill, offsets=offsets)
+    numbers = partial(_as_numbers, fill=fill)
     converters = dict(frame=_as_frames, vector=numbers, sensors=numbers)
     modalities = {}
     for name, x in obs.items():
@@ -981,7 +966,7 @@ def _modalities(obs, fill: str | None = None) -> tuple[dict, dict]:
         if not is_lazy_film:
             x = plain_values(x, what)[0]
         modalities[name] = converters[name](x, what) if name in converters else x
-    return modalities, offsets
+    return modalities
 
 
 def _as_frames(x, what: str):
@@ -993,19 +978,11 @@ def _as_frames(x, what: str):
     return x if x.ndim == 4 else np.asarray(x)[..., None]
 
 
-def _as_numbers(x, what: str, fill: str | None, offsets: dict) -> np.ndarray:
-    "Convert to numbers (N, F) float32; offsets of columns that need one are added to `offsets`"
+def _as_numbers(x, what: str, fill: str | None) -> np.ndarray:
+    "Convert to numbers (N, F) float32"
     if x.ndim not in (1, 2) or x.dtype.kind not in 'biuf':
         raise ValueError(f"{what} is {x.dtype} {tuple(x.shape)}; expected numbers (N, F)")
-    x = _finite_or_nan(np.asarray(x).reshape(len(x), -1), what, fill)
-    if x.dtype == np.float32:
-        return x
-    numbers = np.empty(x.shape, np.float32)
-    for i in range(x.shape[1]):
-        numbers[:, i], offset = to_float32(x[:, i], f'{what}[:, {i}]')
-        if offset:
-            offsets[f'{what}[:, {i}]'] = offset
-    return numbers
+    return as_float32(_finite_or_nan(np.asarray(x).reshape(len(x), -1), what, fill), what)
 
 # %% ../../nbs/00_core/03_recordings.ipynb #214aefbd
 def _episode_starts(episode, n: int, what: str = 'episode') -> tuple[np.ndarray, list[str]]:

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MAX_CLASSES', 'FACTOR_KINDS', 'plain_values', 'without_missing', 'finite', 'first_word', 'coded_words', 'factor_kind',
-           'to_float32', 'as_float32']
+           'as_float32']
 
 # %% ../../nbs/00_core/02_values.ipynb #536f2d1f
 import warnings
@@ -114,12 +114,12 @@ def coded_words(values: np.ndarray, names: Sequence[str], what: str) -> tuple[np
             check_words('words', KINDS[0], '', names)
         except ValueError:
             return values, ()
-    codes = np.asarray(pd.Categorical(values.astype(object), categories=names).codes)
+    codes = pd.Index(names, dtype=object).get_indexer(values.astype(object))
     other = np.flatnonzero(codes < 0)
     if other.size:
         word = str(values[other[0]])
         raise ValueError(f"{what} holds {word!r:.80}, which is not among its names {', '.join(names):.200}")
-    return codes, tuple(names)
+    return np.asarray(pd.Categorical.from_codes(codes, list(names)).codes), tuple(names)
 
 # %% ../../nbs/00_core/02_values.ipynb #bf5cf960
 MAX_CLASSES = 64  # different whole numbers that are classes even if they are in order
@@ -157,48 +157,18 @@ def factor_kind(values: np.ndarray, starts: Sequence[int] = (0,)) -> str:
     return 'continuous' if in_order else 'categorical'
 
 # %% ../../nbs/00_core/02_values.ipynb #034a1da4
-def to_float32(x: np.ndarray, what: str) -> tuple[np.ndarray, float | int]:
-    """Cast a column to float32; where that would merge different values, subtract an offset first.
+def as_float32(x: np.ndarray, what: str, columns: Sequence[str] | None = None) -> np.ndarray:
+    """Cast rows to float32; a warning names the first column in which more than a fifth of the values merge.
 
     Parameters
     ----------
-    x : (N,) numbers; NaN are kept
-    what : names the column in errors and warnings
+    x : (N,) or (N, ...) numbers; NaN are kept
+    what : names x in errors and warnings
+    columns : names of its columns; None numbers them
 
     Returns
     -------
-    values : (N,) float32, x less the offset
-    offset : 0 if nothing is lost without; a warning names any other
-
-    Warns
-    -----
-    UserWarning : if different values merge even without the offset
-
-    Raises
-    ------
-    ValueError : for a value that is larger than any float32
-    """
-    with np.errstate(over='ignore'):
-        cast = x.astype(np.float32)
-    if not _merges(x, cast, what):
-        return cast, 0
-    offset = np.nanmin(x) if x.dtype.kind in 'iu' else np.floor(np.nanmin(x))
-    moved = (x - offset).astype(np.float32)
-    if _merges(x, moved, what):
-        warnings.warn(_loss(x, moved, what), stacklevel=3)
-    else:
-        warnings.warn(
-            f"{what} would lose values as float32; it is stored less {offset:.15g} (meta['offsets'])", stacklevel=3
-        )
-    return moved, offset.item()
-
-
-def as_float32(x: np.ndarray, what: str) -> np.ndarray:
-    """Cast rows (N, ...) to float32 as they are, where an offset has no place, such as the codes of an encoder.
-
-    Warns
-    -----
-    UserWarning : naming the first column in which different values merge
+    float32, in the shape of x; x itself if it is float32
 
     Raises
     ------
@@ -207,34 +177,31 @@ def as_float32(x: np.ndarray, what: str) -> np.ndarray:
     x = np.asarray(x)
     with np.errstate(over='ignore'):
         cast = x.astype(np.float32, copy=False)
-    if cast is x or x.dtype.itemsize <= 2:
+    if x.dtype == np.float32 or x.dtype.itemsize <= 2 or not x.size:
         return cast
-    columns = x.reshape(len(x), -1)
-    for i, after in enumerate(cast.reshape(len(x), -1).T):
-        if _merges(columns[:, i], after, f'{what}, column {i},'):
-            warnings.warn(_loss(columns[:, i], after, f'{what}, column {i},'), stacklevel=3)
+    before = x.reshape(len(x), -1)
+    after = cast.reshape(len(x), -1)
+    for i in range(before.shape[1]):
+        if not _may_merge(before[:, i]):
+            continue
+        name = f"{what}, column {i if columns is None else columns[i]!r:.80},"
+        too_large = np.isinf(after[:, i]) & np.isfinite(before[:, i])
+        if too_large.any():
+            row = int(np.flatnonzero(too_large)[0])
+            value = f'{before[row, i]:g}'
+            raise ValueError(
+                f"{name} holds {value} in row {row:,}, which is larger than any float32, 3.4e38; rescale it"
+            )
+        n_before = len(np.unique(before[:, i]))
+        n_after = len(np.unique(after[:, i]))
+        if n_after < 0.8 * n_before:
+            warnings.warn(
+                f"{name} loses precision as float32: {n_after:,} of {n_before:,} different values remain; subtract a "
+                f"constant from it, such as {np.floor(np.nanmin(before[:, i])):.15g}",
+                stacklevel=3,
+            )
             break
     return cast
-
-
-def _merges(x: np.ndarray, cast: np.ndarray, what: str) -> bool:
-    "Whether a cast merges more than a twentieth of the different values; a ValueError for what it cannot hold"
-    if not _may_merge(x):
-        return False
-    too_large = np.isinf(cast) & np.isfinite(x)
-    if too_large.any():
-        row = int(np.flatnonzero(too_large)[0])
-        raise ValueError(
-            f"{what} holds {x[row]:g} in row {row:,}, which is larger than any float32, 3.4e38; rescale it"
-        )
-    return len(np.unique(cast)) < 0.95 * len(np.unique(x))
-
-
-def _loss(x: np.ndarray, cast: np.ndarray, what: str) -> str:
-    return (
-        f"{what} loses values as float32: {len(np.unique(cast)):,} of {len(np.unique(x)):,} different ones remain; "
-        "subtract a constant, or give what matters of it as a column of its own"
-    )
 
 
 def _may_merge(x: np.ndarray) -> bool:

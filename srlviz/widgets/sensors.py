@@ -20,7 +20,6 @@ import pandas as pd
 import plotly.graph_objects as go
 import traitlets
 
-from ..core.files import is_real
 from ..core.names import unknown
 from ..core.recordings import Episode, Recording
 from ..core.storage import factor_label
@@ -122,12 +121,9 @@ def vector_modalities(episode: Episode) -> list[str]:
 def column_table(recording: Recording, modalities: Sequence[str]) -> pd.DataFrame:
     """List the columns of some modalities, with the group, name, units and description of each.
 
-    `meta['columns']` names those of `sensors`; in a recording without sensors, those of its only vector. A column that
-    is stored less an offset, `meta['offsets']`, has it as its unit: '+ 5812345'.
+    `meta['columns']` names those of `sensors`; in a recording without sensors, those of its only vector.
     """
     columns = recording.meta.get('columns')
-    offsets = recording.meta.get('offsets')
-    offsets = offsets if isinstance(offsets, dict) else {}
     vectors = vector_modalities(recording[0])
     named = vectors[0] if len(vectors) == 1 else 'sensors'
     groups, names = [], []
@@ -138,8 +134,7 @@ def column_table(recording: Recording, modalities: Sequence[str]) -> pd.DataFram
             names += map(str, columns)
         else:
             names += [f'{modality} {j}' if n > 1 else modality for j in range(n)]
-    units = [f'+ {offsets[name]:.15g}' if is_real(offsets.get(name)) else '' for name in names]
-    return pd.DataFrame(dict(group=groups, name=names, units=units, about=''), dtype=object)
+    return pd.DataFrame(dict(group=groups, name=names, units='', about=''), dtype=object)
 
 # %% ../../nbs/08_widgets/03_sensors.ipynb #ec0169b3
 class Reading:
