@@ -80,6 +80,7 @@ def test_many_whole_numbers_in_order_are_predicted_as_a_number():
     whole = srlviz.probe(nn.Identity(), table, episode='unit', factors=['rul'], **QUICK)
     real = srlviz.probe(nn.Identity(), table.astype({'rul': float}), episode='unit', factors=['rul'], **QUICK)
     assert whole.r2.loc['rul'].item() == real.r2.loc['rul'].item() > 0.2 and not whole.results
+    assert "as classes: factors={'rul': 'class'}" in repr(whole) and 'as classes' not in repr(real)
 
 
 @pytest.mark.parametrize('factors', [{'rul': 'class'}, [Factor('rul')], {'rul': Factor('rul')}])

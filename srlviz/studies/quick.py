@@ -157,10 +157,8 @@ class Probed:
             first = self.recording[0].factors
             whole = [name for name in self.r2.index if name in first and np.asarray(first[name]).dtype.kind in 'iu']
             if whole:
-                kinds = ', '.join(f'{name!r}: "class"' for name in whole)
-                lines.append(
-                    f'whole numbers, predicted as numbers: {", ".join(whole)} (otherwise: factors={{{kinds}}})'
-                )
+                classes = {name: 'class' for name in whole}
+                lines.append(f"whole numbers in order, taken as numbers; as classes: factors={classes}")
         unconverged = unconverged_line(self.results)
         if unconverged:
             lines.append(unconverged)
