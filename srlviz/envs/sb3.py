@@ -6,6 +6,7 @@
 __all__ = ['vec_factors']
 
 # %% ../../nbs/01_envs/04_sb3.ipynb #eefd27de
+from copy import deepcopy
 from functools import cache
 
 import numpy as np
@@ -26,7 +27,7 @@ def _vec_factors() -> type:
 
         def reset(self):
             obs = self.venv.reset()
-            factors = self.venv.env_method('factors')
+            factors = deepcopy(self.venv.env_method('factors'))  # an environment may change them later
             self._update_reset_infos(range(self.num_envs), factors)
             self._stack(factors)
             return obs
@@ -34,7 +35,7 @@ def _vec_factors() -> type:
         def step_wait(self):
             obs, rewards, dones, infos = self.venv.step_wait()
             missing = [i for i, info in enumerate(infos) if dones[i] or 'factors' not in info]
-            current = self.venv.env_method('factors', indices=missing) if missing else []
+            current = deepcopy(self.venv.env_method('factors', indices=missing)) if missing else []
             for i, factors in zip(missing, current):
                 if dones[i] and 'factors' in infos[i]:
                     infos[i].setdefault('terminal_factors', infos[i]['factors'])  # an inner wrapper may have set it
@@ -51,7 +52,16 @@ def _vec_factors() -> type:
             self.reset_infos = infos
 
         def _stack(self, factors):
-            self.factors = {k: np.array([f[k] for f in factors]) for k in factors[0]}
+            self.factors = {}
+            for name in dict.fromkeys(name for f in factors for name in f):
+                values = [f.get(name) for f in factors]
+                for i, value in enumerate(values):
+                    if value is None:
+                        raise ValueError(
+                            f"environment {i} gives no factor {name!r} at this step, but others do: give it in every "
+                            "environment at every step, or leave it out"
+                        )
+                self.factors[name] = np.array(values)
 
     return VecFactors
 
