@@ -46,9 +46,9 @@ def _vec_factors() -> type:
             return obs, rewards, dones, infos
 
         def _update_reset_infos(self, which, factors):
-            infos = list(self.venv.reset_infos)
+            infos = list(self.reset_infos)
             for i in which:
-                infos[i] = {**infos[i], 'factors': factors[i]}
+                infos[i] = {**self.venv.reset_infos[i], 'factors': factors[i]}
             self.reset_infos = infos
 
         def _stack(self, factors):
