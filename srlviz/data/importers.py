@@ -433,16 +433,17 @@ def _leaves(values: Mapping, prefix: str = '') -> dict:
 
 
 def _is_factor(v, n: int) -> bool:
-    "True for numbers or vectors of n steps, or of n steps and the last observation"
+    "True for numbers or vectors of each observation of n steps, the last one included"
     v = np.asarray(v)
-    return v.dtype.kind in 'biuf' and v.ndim in (1, 2) and len(v) in (n, n + 1)
+    return v.dtype.kind in 'biuf' and v.ndim in (1, 2) and len(v) == n + 1
 
 
 def _first_rows(v, n: int, name: str) -> np.ndarray:
     if v is None:
         raise ValueError(f"an episode has no {name!r:.80}, which the first one has; leave it out: factors=[...]")
     if not _is_factor(v, n):
-        raise ValueError(f"{name!r} has no numbers for {n} steps: {np.asarray(v).dtype} {np.asarray(v).shape}")
+        found = f"{np.asarray(v).dtype} {np.asarray(v).shape}"
+        raise ValueError(f"{name!r:.80} has no numbers for each of the {n + 1} observations of {n} steps: {found}")
     return np.asarray(v)[:n]
 
 # %% ../../nbs/02_data/02_importers.ipynb #e0eabbe6
@@ -492,7 +493,7 @@ def load_minari(dataset, *, factors: Sequence[str] | None = None, name: str = ''
     ----------
     dataset : name, as listed by `minari.list_local_datasets()`; path; or a `minari.MinariDataset`
     factors : names of infos or parts of a dictionary observation, nested ones as 'a.b'; None takes all infos with
-        numbers per step. A vector becomes `x_0`, `x_1`, ...
+        numbers per observation, and warns of those that lack one row. A vector becomes `x_0`, `x_1`, ...
     name : of the recording; by default the data set's
 
     Returns
@@ -502,8 +503,8 @@ def load_minari(dataset, *, factors: Sequence[str] | None = None, name: str = ''
     Raises
     ------
     ImportError : naming the package to install
-    ValueError : a missing data set, an unknown factor (the message suggests the nearest), or observations that are
-        neither images nor numbers
+    ValueError : a missing data set, an unknown factor (the message suggests the nearest) or one that is absent in an
+        episode or a row, or observations that are neither images nor numbers
     """
     dataset = _open_minari(dataset)
     spec = getattr(dataset.spec, 'env_spec', None)
@@ -528,6 +529,13 @@ def _open_minari(dataset):
         raise unknown('Minari data set on this machine', str(dataset), minari.list_local_datasets()) from None
 
 
+def _short_infos(names: Sequence[str]) -> str:
+    return (
+        f"the infos {', '.join(map(repr, names)):.200} have a row for each step, not for each observation, so one row "
+        "is absent and it is unknown which: mostly the first, if reset() gives no info"
+    )
+
+
 class _MinariEpisodes(Sequence):
     "The episodes of a Minari data set, read when indexed"
 
@@ -536,11 +544,17 @@ class _MinariEpisodes(Sequence):
         metadata = dataset.storage.get_episode_metadata(np.asarray(dataset.episode_indices))
         self.lengths = np.array([int(e['total_steps']) for e in metadata])
         first, n = dataset[0], int(self.lengths[0])
-        available = {k: v for k, v in _leaves(first.infos).items() if _is_factor(v, n)}
+        infos = _leaves(first.infos)
+        available = {k: v for k, v in infos.items() if _is_factor(v, n)}
+        short = [k for k, v in infos.items() if _is_factor(v, n - 1)]
+        if short and factors is None:
+            warnings.warn(f"{_short_infos(short)}; they are left out", stacklevel=3)
         if isinstance(dataset.observation_space, spaces.Dict) and factors is not None:
             available |= _leaves(first.observations)
         self.factors = [*available] if factors is None else list(factors)
         for k in self.factors:
+            if k in short:
+                raise ValueError(f"{_short_infos([k])}; record it at reset(), too, or leave it out")
             if k not in available:
                 raise unknown('info or observation', k, available)
 
