@@ -335,12 +335,13 @@ class Sometimes(gymnasium.Env):
 
     observation_space, action_space = spaces.Box(-9, 9, (1,), np.float32), spaces.Discrete(2)
 
-    def __init__(self, given, n=4):
-        self.given, self.n = given, n
+    def __init__(self, given, n=4, writes_none=False):
+        self.given, self.n, self.writes_none = given, n, writes_none
 
     def told(self):
         factors = self.given(self.t)
-        return np.full(1, self.t, np.float32), {} if factors is None else dict(factors=factors)
+        has_none = self.writes_none or factors is not None
+        return np.full(1, self.t, np.float32), dict(factors=factors) if has_none else {}
 
     def reset(self, seed=None, options=None):
         self.t = 0
@@ -366,7 +367,8 @@ ABSENT = {
 def test_an_absent_float_is_nan_and_anything_else_is_refused(case):
     gone = 2 if case in ('it vanishes', 'the info is empty later') else 0
     recording = srlviz.record(Sometimes(ABSENT[case](0.5)), 2, progress=False)
-    for e in recording:
+    as_none = srlviz.record(Sometimes(ABSENT[case](0.5), writes_none=True), 2, progress=False)
+    for e in [*recording, *as_none]:
         assert np.flatnonzero(np.isnan(e.factors['x'])).tolist() == [gone]
         assert np.nanmin(e.factors['x']) == np.nanmax(e.factors['x']) == 0.5
         assert not any(k.startswith('observation') for k in e.factors)

@@ -30,21 +30,20 @@ from ..core.storage.parquet import open_footer, read_groups, read_table
 # %% ../../nbs/02_data/02_importers.ipynb #f0225c51
 def _stack_steps(steps: Sequence[Mapping]) -> dict[str, np.ndarray]:
     "Stack T mappings of factors, or T infos that have them, to name -> (T, B, ...), with Gymnasium's masks"
-    rows = []
     for t, step in enumerate(steps):
         if not isinstance(step, Mapping):
             raise ValueError(
                 f"factors[{t}] is a {type(step).__name__}; expected a mapping name -> (B,) for each step, such as the "
                 "`factors` that srlviz.envs.sb3.vec_factors adds to a vector environment of stable-baselines3"
             )
-        row = step
-        if isinstance(step.get('factors'), Mapping):
-            row = dict(step['factors'])
-            for k in [*row] if '_factors' in step else ():
-                row.setdefault(f'_{k}', step['_factors'])
-        rows.append(row)
+    rows = list(steps)
+    if any(isinstance(step.get('factors'), Mapping) for step in steps):
+        rows = [_factors_of_info(step) for step in steps]
+    names = dict.fromkeys(k for row in rows for k in row)
+    if rows and not names:
+        raise ValueError(f"the factors of all {len(rows)} steps are empty; leave out factors=")
     stacked = {}
-    for k in dict.fromkeys(k for row in rows for k in row):
+    for k in names:
         is_mask = k.startswith('_') and any(k[1:] in row for row in rows)
         values = [row.get(k) for row in rows]
         for t, v in enumerate(values):
@@ -55,6 +54,15 @@ def _stack_steps(steps: Sequence[Mapping]) -> dict[str, np.ndarray]:
             raise ValueError(f"the factor {k!r:.80} changes its shape: {shapes} (shape: first step)")
         stacked[k] = np.ma.stack([np.ones(*shapes, bool) if v is None else np.ma.asanyarray(v) for v in values])
     return stacked
+
+
+def _factors_of_info(info: Mapping) -> dict:
+    "The factors in an info, with masks"
+    factors = dict(info.get('factors') or {})
+    if '_factors' in info:
+        for k in [*factors]:
+            factors.setdefault(f'_{k}', info['_factors'])
+    return factors
 
 
 def _absent_factor(name: str, t: int, i: int) -> ValueError:

@@ -85,7 +85,8 @@ def vec_factors(venv):
     Raises
     ------
     ImportError : without stable-baselines3
-    ValueError : for environments without a method `factors()`
+    ValueError : for environments without a method `factors()`; at a step, naming the environment and the factor, if one
+        gives a factor that another one lacks
     """
     wrapper = _vec_factors()
     if not (hasattr(venv, 'env_method') and hasattr(venv, 'step_wait')):

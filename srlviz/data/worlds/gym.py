@@ -52,7 +52,7 @@ class _KnownFactors(gymnasium.Wrapper):
         """Return the current factors: name -> value; a `StandIn` if the environment gives none at this instant."""
         if self.function is not None:
             return dict(self.function(self.env))
-        if 'factors' in self.info:
+        if self.info.get('factors') is not None:
             return dict(self.info['factors'])
         return StandIn(observed_factors(self.env.observation_space, self.obs))
 
