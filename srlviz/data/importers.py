@@ -27,7 +27,7 @@ from ..core.views.windows import FilmRows
 from .video import FilmFile, open_video
 from ..core.storage.parquet import open_footer, read_groups, read_table
 
-# %% ../../nbs/02_data/02_importers.ipynb #f0225c51
+# %% ../../nbs/02_data/02_importers.ipynb #3be90a71
 def _stack_steps(steps: Sequence[Mapping]) -> dict[str, np.ndarray]:
     "Stack T mappings of factors, or T infos that have them, to name -> (T, B, ...), with Gymnasium's masks"
     for t, step in enumerate(steps):
@@ -94,7 +94,7 @@ def _without_masks(factors: Mapping, shape: tuple[int, int]) -> dict:
             raise _absent_factor(k, t, i)
     return known
 
-# %% ../../nbs/02_data/02_importers.ipynb #3be90a71
+# %% ../../nbs/02_data/02_importers.ipynb #f0225c51
 def from_rollout(
     obs, *, terminated=None, truncated=None, starts=None, actions=None, rewards=None, factors=(), name: str = ''
 ) -> Recording:

@@ -34,10 +34,10 @@ def _vec_factors() -> type:
 
         def step_wait(self):
             obs, rewards, dones, infos = self.venv.step_wait()
-            missing = [i for i, info in enumerate(infos) if dones[i] or 'factors' not in info]
+            missing = [i for i, info in enumerate(infos) if dones[i] or info.get('factors') is None]
             current = deepcopy(self.venv.env_method('factors', indices=missing)) if missing else []
             for i, factors in zip(missing, current):
-                if dones[i] and 'factors' in infos[i]:
+                if dones[i] and infos[i].get('factors') is not None:
                     infos[i].setdefault('terminal_factors', infos[i]['factors'])  # an inner wrapper may have set it
                 infos[i]['factors'] = factors
             factors = [info['factors'] for info in infos]
