@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium import spaces
 
 from ...core.checks.world import EVERYTHING, Condition, check_condition
+from ...core.play import StandIn
 from ...core.recordings import Recording
 from ..popgym import record_pomdp
 
@@ -48,12 +49,12 @@ class _KnownFactors(gymnasium.Wrapper):
         return self.obs, reward, terminated, truncated, self.info
 
     def factors(self) -> dict:
-        """Return the current factors: name -> value."""
+        """Return the current factors: name -> value; a `StandIn` if the environment gives none at this instant."""
         if self.function is not None:
             return dict(self.function(self.env))
-        if 'factors' in self.info:
+        if self.info.get('factors') is not None:
             return dict(self.info['factors'])
-        return observed_factors(self.env.observation_space, self.obs)
+        return StandIn(observed_factors(self.env.observation_space, self.obs))
 
 # %% ../../../nbs/02_data/worlds/04_gym.ipynb #c3c169f9
 class GymWorld:
@@ -65,7 +66,8 @@ class GymWorld:
         function without arguments that makes one
     name : of the world; by default the id
     factors : function of the environment that returns its factors, name -> number or array. None uses the
-        environment's own `factors()`, or else `info['factors']`, or else an observation of a few numbers
+        environment's own `factors()`, or else `info['factors']`, or else an observation of a few numbers. Where `info`
+        has factors only after a step, floats are NaN in the first row, and whole numbers are refused
     conditions : name -> variation of the environment, in the same forms as `env`
 
     Raises
