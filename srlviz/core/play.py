@@ -22,6 +22,7 @@ from .storage.hashing import array_content
 from .storage.film import take_rows
 from .policies import as_policy
 from .recordings import Episode, Factor, Recording
+from .values import as_float32
 
 # %% ../../nbs/00_core/09_play.ipynb #eaf8bce3
 def _find(env: gymnasium.Env, name: str):
@@ -275,7 +276,8 @@ def _write_codes(space, code, out, n: int, size: int) -> int:
 
 def _flatten_rows(space: spaces.Space, rows: Sequence) -> np.ndarray:
     """Flatten T observations of a space to (T, F) float32; discrete ones are one-hot."""
-    return flat(space, concatenate(space, rows, create_empty_array(space, len(rows))), (len(rows),))
+    batch = concatenate(space, rows, create_empty_array(space, len(rows)))
+    return as_float32(flat(space, batch, (len(rows),), np.float64), 'the observation')
 
 
 def stack_records(records: Sequence[np.ndarray]) -> np.ndarray:
