@@ -18,14 +18,11 @@ from torch import nn
 
 from .recurrent import task_id, task_name
 from ..core.files import check_whole
-from ..core.play import flat
+from ..core.layouts import as_pictures
+from ..core.play import flat, is_picture
 from ..core.recordings import Episode, Recording
 
 # %% ../../nbs/05_agents/09_frozen_codes.ipynb #72a2ec87
-def _is_image(space: spaces.Space) -> bool:
-    return isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) in (2, 3)
-
-
 class _Past:
     "The last rows of the current episode of one environment"
 
@@ -75,7 +72,7 @@ class FrozenCodes(VectorWrapper):
         self._function = None if self.encoder is not None else codes
         self._same_step = envs.metadata.get('autoreset_mode') == AutoresetMode.SAME_STEP
         space = envs.single_observation_space
-        self._modality = 'frame' if _is_image(space) else 'vector'
+        self._modality = 'frame' if is_picture(space) else 'vector'
         n_codes = self._start(envs.reset(seed=0)[0]).shape[1]
         self.single_observation_space = spaces.Box(-np.inf, np.inf, (n_codes,), np.float32)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
@@ -131,8 +128,7 @@ class FrozenCodes(VectorWrapper):
         space = self.env.single_observation_space
         if self._modality == 'vector':
             return flat(space, obs, (n or self.num_envs,))
-        frames = np.array(obs)
-        return frames if frames.ndim == 4 else frames[..., None]
+        return as_pictures(np.array(obs), 'the observation')
 
     def _codes(self, rows: np.ndarray, pasts: Sequence[_Past]) -> np.ndarray:
         "Codes (N, n_codes) of the current rows, or of what was seen last"

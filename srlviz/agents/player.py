@@ -23,6 +23,8 @@ from .actions import Acting
 from .actor_critic import MemoryActorCritic, as_memory
 from ..core.files import COUNT, TABLE, check_fields, inside, is_whole, read_json, sample_path
 from ..core.names import catalog, named_class
+from ..core.layouts import as_observed
+from ..core.play import is_picture
 from ..core.policies import policy_rng, nth, weights_hash
 from ..core.recordings import Recording
 from ..core.saving import _OtherWeights, load_encoder, save_encoder, saved_arguments
@@ -160,7 +162,10 @@ class Reader:
         """Return the inputs (T, n_in) for an episode; a ValueError if it lacks some of them."""
         T = len(episode)
         if 'vector' not in episode.obs and 'frame' in episode.obs:
-            frames = episode.obs['frame'].reshape(T, -1)
+            frames = episode.obs['frame']
+            if is_picture(self.plain):
+                frames = as_observed(np.asarray(frames), self.plain.shape)
+            frames = frames.reshape(T, -1)
             if frames.shape[1] != self.n_in:
                 shape = episode.obs['frame'].shape[1:]
                 raise ValueError(f"this agent reads frames of {self.n_in} numbers; got {shape}")

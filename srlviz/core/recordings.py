@@ -23,6 +23,7 @@ from .storage.film import check_film_name, is_film
 from .storage.frame_cache import frame_cache
 from .storage.hashing import episode_content
 from .names import unknown
+from .layouts import as_pictures, picture_layout
 from .storage import ENDINGS, FACTOR_FIELDS, KINDS, SPLITS, check_factors, check_rate, check_words
 from .storage import factor_label, films, stored_factor
 from .storage import LazyColumns, RecordingFolder, read_episode, write_recording
@@ -480,9 +481,9 @@ class Recording(Sequence):
         Parameters
         ----------
         obs : (N, ...), or modality -> (N, ...)
-            `frame` uint8 (N, H, W[, C]), `vector` or `sensors` (N, F), converted to float32, or any other name; one
-            array is `frame` if it is uint8 with more than two axes, otherwise `vector`. A warning names a column that
-            loses precision as float32
+            `frame` uint8 (N, H, W, C) or in another layout of `srlviz.core.layouts`, `vector` or `sensors` (N, F),
+            converted to float32, or any other name; one array is `frame` if it is uint8 with more than two axes,
+            otherwise `vector`. A warning names a column that loses precision as float32
         episode : (N,), numbers or text: the episode of each row; None if all rows are one episode
         actions, rewards : (N, ...) and (N,), or None
         factors : name -> (N,), or (n_episodes,) for values of whole episodes; or a DataFrame of N rows
@@ -958,24 +959,19 @@ def _modalities(obs, fill: str | None = None) -> dict:
     if not obs:
         raise ValueError("obs is empty; an episode has at least one modality, such as obs={'vector': array}")
     numbers = partial(_as_numbers, fill=fill)
-    converters = dict(frame=_as_frames, vector=numbers, sensors=numbers)
+    converters = dict(frame=as_pictures, vector=numbers, sensors=numbers)
     modalities = {}
     for name, x in obs.items():
         what = f"obs[{name!r}]"
         is_lazy_film = hasattr(x, 'shape') and not isinstance(x, (np.ndarray, pd.Series)) and is_film(x)
         if not is_lazy_film:
             x = plain_values(x, what)[0]
-        modalities[name] = converters[name](x, what) if name in converters else x
+        if name in converters:
+            x = converters[name](x, what)
+        elif not is_lazy_film and x.dtype == np.uint8 and x.ndim > 3 and picture_layout(x.shape[1:]):
+            x = as_pictures(x, what)
+        modalities[name] = x
     return modalities
-
-
-def _as_frames(x, what: str):
-    "Convert to images (N, H, W, C)"
-    if x.dtype != np.uint8 or x.ndim not in (3, 4):
-        raise ValueError(f"{what} is {x.dtype} {tuple(x.shape)}; images are uint8 (N, H, W, C) or (N, H, W)")
-    if x.ndim == 4 and x.shape[3] > 4 and x.shape[1] in (1, 3):
-        raise ValueError(f"{what} is {tuple(x.shape)}, channels first; use `np.moveaxis(frames, 1, -1)`")
-    return x if x.ndim == 4 else np.asarray(x)[..., None]
 
 
 def _as_numbers(x, what: str, fill: str | None) -> np.ndarray:

@@ -20,7 +20,7 @@ from gymnasium import spaces
 from ..core.files import COUNT, LIST, MAX_BYTES, TABLE, TEXT, check_fields, checksum, inside, is_real, is_whole
 from ..core.files import read_json, reading, table_rows, table_text
 from ..core.names import unknown
-from ..core.play import flat, spread_factors
+from ..core.play import flat, split_observations, spread_factors
 from ..core.recordings import Episode, Factor, Recording
 from ..core.storage import ENDINGS, SPLITS, LazyColumns
 from ..core.views.windows import FilmRows
@@ -454,45 +454,6 @@ def _first_rows(v, n: int, name: str) -> np.ndarray:
         raise ValueError(f"{name!r:.80} has no numbers for each of the {n + 1} observations of {n} steps: {found}")
     return np.asarray(v)[:n]
 
-# %% ../../nbs/02_data/02_importers.ipynb #e0eabbe6
-def _split_obs(space: spaces.Space, values, n: int, without: set, prefix: str = '') -> dict:
-    "Observations without some parts: images by name, and everything else flattened to one vector"
-    parts = space.spaces.items() if isinstance(space, spaces.Dict) else [('', space)]
-    frames, vectors = {}, []
-    for k, part in parts:
-        v, full = values[k] if k else values, prefix + k
-        if full in without:
-            continue
-        if isinstance(part, spaces.Dict):
-            inner = _split_obs(part, v, n, without, f'{full}.')
-            vectors += [inner.pop('vector')] if 'vector' in inner else []
-            frames |= inner
-        elif _is_picture(part):
-            frames[full or 'frame'] = _as_film(np.asarray(v)[:n], part.shape)
-        elif isinstance(part, spaces.Text):
-            raise ValueError(f"the observation {full!r} is text; encoders take pictures and numbers")
-        else:
-            vectors.append(flat(part, _first_n(v, n), (n,)))
-    if not prefix and len(frames) == 1:
-        frames = {'frame': v for v in frames.values()}
-    return frames | ({'vector': np.concatenate(vectors, 1)} if vectors else {})
-
-
-def _first_n(v, n: int):
-    "The first n rows of an array or a tuple of arrays"
-    return tuple(_first_n(x, n) for x in v) if isinstance(v, tuple) else np.asarray(v)[:n]
-
-
-def _is_picture(space: spaces.Space) -> bool:
-    return isinstance(space, spaces.Box) and space.dtype == np.uint8 and len(space.shape) in (2, 3)
-
-
-def _as_film(v: np.ndarray, shape: tuple) -> np.ndarray:
-    "Images with the channels last"
-    if len(shape) == 2:
-        return v[..., None]
-    return np.moveaxis(v, 1, -1) if shape[0] in (1, 3) and shape[2] not in (1, 3) else v
-
 # %% ../../nbs/02_data/02_importers.ipynb #d3e7412e
 def load_minari(dataset, *, factors: Sequence[str] | None = None, name: str = '') -> Recording:
     """Open a local Minari data set; episodes are read when indexed.
@@ -576,7 +537,7 @@ class _MinariEpisodes(Sequence):
         infos = _leaves(e.infos)
         values = (_leaves(e.observations) if isinstance(space, spaces.Dict) else {}) | infos
         factors = {k: _first_rows(values.get(k), n, k) for k in self.factors}
-        obs = _split_obs(space, e.observations, n, {*self.factors} - {*infos})
+        obs = split_observations(space, e.observations, n, {*self.factors} - {*infos})
         if isinstance(self.dataset.action_space, (spaces.Discrete, spaces.Box)):
             actions = np.asarray(e.actions)
         else:
