@@ -82,7 +82,9 @@ def _find_separator(lines: Sequence[str], without: str) -> str | None:
     in_header = [c for c in candidates if lines and c in lines[0]]
     if in_header:
         return in_header[0]
-    return ' ' if _n_cells([line.replace('\t', ' ') for line in lines], ' ') else None
+    widths = [len(line.split()) for line in lines if line.strip()]
+    is_alike = widths and widths[0] > 1 and widths.count(widths[0]) > max(1, len(widths) / 2)
+    return ' ' if is_alike or _n_cells(lines, ' ') else None
 
 
 def _layout(text: str, sep: str | None, without: str = '') -> _Layout:
@@ -99,7 +101,7 @@ def _layout(text: str, sep: str | None, without: str = '') -> _Layout:
         if same and (len(rows) == 2 or not _is_header(rows[1], rows[2])):
             return _Layout(sep_with, rows[0], start)
     sep = sep or _find_separator(lines, without) or next(c for c in _SEPARATORS if c not in without)
-    reader = csv.reader((line + '\n' for line in head), delimiter=sep, skipinitialspace=True)
+    reader = csv.reader((line + '\n' for line in head), delimiter=sep, skipinitialspace=True, strict=True)
     names = [name.strip() for name in next(reader, []) if name or sep != ' ']
     end = start + sum(len(line) + 1 for line in head[: reader.line_num])
     rows = _split(lines, sep)[1:]
@@ -284,7 +286,15 @@ def _find_format(
             f"the column {k!r:.80} has {word!r:.60} in row {row:,}, and no cell of the table shows whether the comma "
             "stands before decimals or between thousands; give decimal=',' or thousands=','"
         )
-    return next(iter(only), forms[0])
+    form = next(iter(only), forms[0])
+    if sep == ',' and form == _COMMA:
+        k, _, word = only[form]
+        warnings.warn(
+            f"the column {k!r:.80} has {word!r:.60}, read with a decimal comma although commas separate cells; give "
+            "decimal=',' if it is one, and decimal='.' if these are no numbers",
+            stacklevel=5,
+        )
+    return form
 
 
 def _refuse_other_groups(texts: dict[str, pa.ChunkedArray]) -> None:
@@ -436,7 +446,7 @@ def _check_units(columns: dict[str, pa.ChunkedArray], literal: Collection[str], 
         if k in literal or pa.types.is_boolean(column.type):
             continue
         if not pa.types.is_string(column.type):
-            if first not in (None, 1):  # the unit of what has none
+            if first is not None:
                 return
             continue
         below = column.slice(1)

@@ -1526,6 +1526,29 @@ def walk(place):
     (place / 'walk.csv').write_text('\n'.join(['run,t,a,b,room,part', *rows, '']))
 
 
+def walk_packed(place):
+    import gzip
+
+    walk(place)
+    (place / 'walk.csv').write_bytes(gzip.compress((place / 'walk.csv').read_bytes(), mtime=0))
+
+
+def walk_parquet(place):
+    import pandas as pd
+
+    walk(place)
+    pd.read_csv(place / 'walk.csv', dtype={'run': str}).to_parquet(place / 'walk.csv')
+
+
+def _same_columns(old, new, differ):
+    "Accept other values, also of another type, in the same columns and as many rows: such a file is another table"
+    import io
+    import pyarrow.parquet as pq
+
+    a, b = (pq.ParquetFile(io.BytesIO(x)).read() for x in (old, new))
+    return a.column_names == b.column_names and a.num_rows == b.num_rows
+
+
 spaced = lambda v: numeral()(v.strip())
 
 
@@ -1571,6 +1594,15 @@ THIRD_PARTY = [
         walk,
         read_walk,
         csv_with({'a': spaced, 'b': spaced, 'room': WORDS, 'run': WORDS, 't': spaced}),
+    ),
+    Reader('load_csv of gzip', 'text', 'walk.csv', walk_packed, read_walk),
+    Reader(
+        'load_csv of Parquet',
+        'parquet',
+        'walk.csv',
+        walk_parquet,
+        read_walk,
+        _same_columns,
     ),
     Reader('episodes_of', 'csv', '0.monitor.csv', monitor, read_monitor, _monitor_rule),
 ]
