@@ -89,7 +89,7 @@ class FrozenCodes(VectorWrapper):
         rows = self._rows(obs)
         over = terminated | truncated
         for past, action in zip(self._pasts, iterate(self.env.action_space, actions)):
-            past.actions[-1] = np.asarray(action)
+            past.actions[-1] = np.array(action)
         if self._same_step and over.any():
             infos = infos | dict(final_obs=self._final_codes(infos['final_obs'], over))
         starts = over if self._same_step else self._ended

@@ -314,7 +314,7 @@ class MemoryAgent:
         row = self.reader.row(obs, self.action, first)
         params, _, self.state = self.evaluate(row[None], self.state, np.array([first]))
         self.action = self.acting.chosen(params, [self.rng], self.greedy)[0]
-        return self.action.item() if self.action.ndim == 0 else self.action
+        return self.action.item() if self.action.ndim == 0 else self.action.copy()  # it may be changed in place
 
     @torch.inference_mode()
     def evaluate(self, rows: np.ndarray, state, starts: np.ndarray) -> tuple[torch.Tensor, torch.Tensor, object]:
@@ -406,7 +406,7 @@ class AgentRows:
         params, _, self.state = self.agent.evaluate(np.stack(rows), self.state, self.starts)
         self.starts = np.zeros(len(rows), bool)
         self.actions = self.agent.acting.chosen(params, self.rngs, greedy or self.agent.greedy)
-        return self.actions
+        return self.actions.copy()
 
 # %% ../../nbs/05_agents/07_player.ipynb #14d83400
 def plain_space(envs: VectorEnv) -> spaces.Space | None:

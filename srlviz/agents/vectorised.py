@@ -6,6 +6,7 @@
 __all__ = ['FinishedEpisode', 'TrainingEnvs']
 
 # %% ../../nbs/05_agents/02_vectorised.ipynb #59c774a1
+from copy import deepcopy
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,14 @@ class FinishedEpisode(NamedTuple):
 _SAVED = 'totals', 'lengths', 'restarting', 'starts'  # attributes in a checkpoint
 
 
+def _known_lives(infos: dict) -> np.ndarray | None:
+    "The lives of each environment (N,), NaN where its info has none; None if no info has"
+    if 'lives' not in infos:
+        return None
+    known = infos.get('_lives', True)  # Gymnasium fills the gaps with 0
+    return np.where(known, infos['lives'], np.nan)
+
+
 class TrainingEnvs:
     """Vectorised environments for training.
 
@@ -40,6 +49,8 @@ class TrainingEnvs:
     ----------
     starts : (N,) bool, whether the current observation is the first of an episode
     finished : list of `FinishedEpisode`;  played : steps of all environments together
+
+    Observations are copies, because environments may return the same array at each step.
 
     Raises
     ------
@@ -69,9 +80,9 @@ class TrainingEnvs:
     def start(self, seed: int) -> np.ndarray:
         """Reset all environments, and return the first observations (N, ...)."""
         obs, infos = self.envs.reset(seed=seed)
-        self.lives = infos.get('lives')
+        self.lives = _known_lives(infos)
         self._clear()
-        return obs
+        return deepcopy(obs)
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, dict]:
         """Step all environments.
@@ -87,19 +98,20 @@ class TrainingEnvs:
         over = terminated | truncated
         self._count(reward, real, over)
         lost_life = np.zeros(len(over), bool)
-        if self.config.life_loss and self.lives is not None:
-            lost_life = (infos['lives'] < self.lives) & real
-        self.lives = infos.get('lives')
+        lives = _known_lives(infos)
+        if self.config.life_loss and self.lives is not None and lives is not None:
+            lost_life = (lives < self.lives) & real  # False where either is NaN
+        self.lives = lives
         last = {}
         if self.mode == AutoresetMode.SAME_STEP:
             self.starts = over.copy()
             self.restarting = np.zeros(len(over), bool)
             for i in np.flatnonzero(truncated & ~terminated):
-                last[i] = infos['final_obs'][i]
+                last[i] = deepcopy(infos['final_obs'][i])
         else:
             self.starts = self.restarting
             self.restarting = over
-        return obs, dict(
+        return deepcopy(obs), dict(
             rewards=np.sign(reward) if self.config.clip_reward else reward.copy(),
             terminated=terminated | lost_life,
             ended=over | lost_life,

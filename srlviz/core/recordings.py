@@ -9,13 +9,14 @@ __all__ = ['Factor', 'Episode', 'Recording', 'FolderEpisodes', 'load_recording',
 # %% ../../nbs/00_core/03_recordings.ipynb #c66200bd
 import hashlib, json, re, warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from .clocks import only_counts, rate_of, seconds_of
 from .files import MAX_BYTES, RATE, TABLE, TEXT, TEXTS, Field, check_fields, is_whole
 from .files import Npz, atomic_folder, atomic_path, make_folder, reading
 from .storage.film import check_film_name, is_film
@@ -25,6 +26,8 @@ from .names import unknown
 from .storage import ENDINGS, FACTOR_FIELDS, KINDS, SPLITS, check_factors, check_rate, check_words
 from .storage import factor_label, films, stored_factor
 from .storage import LazyColumns, RecordingFolder, read_episode, write_recording
+from .values import FACTOR_KINDS, as_float32, coded_words, factor_kind, finite
+from .values import first_word, plain_values, without_missing
 
 # %% ../../nbs/00_core/03_recordings.ipynb #21f56001
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Factor:
 
     Parameters
     ----------
-    name : key of its values in an episode
+    name : key of its values in an episode, not one of `srlviz.core.storage.features.RESERVED_NAMES`
     group : factors of a group are averaged
     kind : 'categorical' or 'continuous'
     unit : of its values
@@ -195,7 +198,7 @@ class Recording(Sequence):
     ----------
     episodes : sequence of Episode
     name : shown to users;  hz : rows per second, if time has a unit
-    factors : sequence of Factor; by default one for each name in the first episode (integers are categorical)
+    factors : sequence of Factor; by default one for each name in the first episode, of the kind `factor_kind` decides
     split : for each episode 'fit' (encoder), 'valid' (early stopping), 'probe' (train the evaluator), 'test' (read
         once), 'shifted' (tested as well, of another condition) or ''
     meta : how the recording was made; any JSON values
@@ -265,6 +268,28 @@ class Recording(Sequence):
         return self._episodes, np.arange(len(self))
 
     @property
+    def runs(self) -> np.ndarray:
+        """Run of each episode, (n_episodes,) whole numbers: 'mon, part 1' and 'mon, part 2' are of the same run.
+
+        `from_table` makes such parts where time pauses. Neighbours in one run are alike, so `with_split` keeps them on
+        one side.
+        """
+        base, index = self.origin
+        runs = np.arange(len(self))
+        if hasattr(base, 'names'):
+            names = base.names
+        elif isinstance(base, (list, tuple)):
+            names = [e.name for e in base]
+        else:
+            return runs
+        first = {}
+        for k, i in enumerate(index):
+            part = _PART.fullmatch(names[i])
+            if part:
+                runs[k] = first.setdefault(part[1], k)
+        return runs
+
+    @property
     def starts(self) -> np.ndarray:
         "First row of each episode in its source episode, 0 unless it is a window; a fraction, if rows were left out."
         base, index = self.origin
@@ -292,20 +317,30 @@ class Recording(Sequence):
         return '\n'.join(lines)
 
     def with_split(self, seed: int = 0, **fractions: float) -> 'Recording':
-        """Split by whole episodes, shuffled by `seed`: `recording.with_split(probe=.7, valid=.1, test=.2)`.
+        """Split by whole runs, shuffled by `seed`: `recording.with_split(probe=.7, valid=.1, test=.2)`.
 
-        Fractions are of the number of episodes and sum to 1; every split named gets at least one episode.
+        Each episode is a run, but for the parts of a run in which time paused, see `runs`. Fractions are of the number
+        of runs and sum to 1; every split named gets at least one. If all episodes are parts of a single run, they are
+        split as runs.
+
+        Raises
+        ------
+        ValueError : for other fractions or splits, and for fewer runs than splits
         """
         _check_splits(fractions)
         if any(f <= 0 for f in fractions.values()) or abs(sum(fractions.values()) - 1) > 1e-6:
             raise ValueError(f"fractions must be positive and sum to 1; got {fractions}")
-        if len(self) < len(fractions):
-            few = f"{len(self)} episodes cannot be divided into {len(fractions)} splits"
-            raise ValueError(f"{few} ({', '.join(fractions)}); record more episodes")
-        counts = _share(len(self), list(fractions.values()))
-        split = np.empty(len(self), dtype='<U7')
-        split[np.random.default_rng(seed).permutation(len(self))] = np.repeat(list(fractions), counts)
-        return self.replace(split=split)
+        runs, run = np.unique(self.runs, return_inverse=True)
+        if len(runs) == 1:
+            runs = run = np.arange(len(self))
+        if len(runs) < len(fractions):
+            are = 'episodes' if len(runs) == len(self) else f'runs, of {len(self)} parts that stay together,'
+            few = f"{len(runs)} {are} cannot be divided into {len(fractions)} splits"
+            raise ValueError(f"{few} ({', '.join(fractions)}); record more of them")
+        counts = _share(len(runs), list(fractions.values()))
+        split = np.empty(len(runs), dtype='<U7')
+        split[np.random.default_rng(seed).permutation(len(runs))] = np.repeat(list(fractions), counts)
+        return self.replace(split=split[run])
 
     def steps(self, columns: str | Sequence[str] | None = None) -> pd.DataFrame:
         """Return the factors of all episodes as a table with one row per step.
@@ -446,13 +481,14 @@ class Recording(Sequence):
         ----------
         obs : (N, ...), or modality -> (N, ...)
             `frame` uint8 (N, H, W[, C]), `vector` or `sensors` (N, F), converted to float32, or any other name; one
-            array is `frame` if it is uint8 with more than two axes, otherwise `vector`
+            array is `frame` if it is uint8 with more than two axes, otherwise `vector`. A warning names a column that
+            loses precision as float32
         episode : (N,), numbers or text: the episode of each row; None if all rows are one episode
         actions, rewards : (N, ...) and (N,), or None
         factors : name -> (N,), or (n_episodes,) for values of whole episodes; or a DataFrame of N rows
         ended : 'terminated' or 'truncated', of all episodes or of each
-        about : metadata of factors; of others, floats are continuous and all else is categorical, with the names of
-            pandas categories
+        about : metadata of factors; of others, `factor_kind` of `srlviz.core.values` decides whether they are classes
+            or numbers. Words are classes, stored as whole numbers with `Factor.names`
         name, hz, split, meta : as in `Recording`
         fill : what becomes of NaN in `vector` and `sensors`. None: refused; 'previous': the last known value of the
             episode (before the first one: the first); 'nan': kept, for encoders with `gaps=True`
@@ -472,7 +508,7 @@ class Recording(Sequence):
         steps = {}
         for key, values in (('actions', actions), ('rewards', rewards)):
             if values is not None:
-                steps[key] = _finite(_plain_values(values, key)[0], key)
+                steps[key] = finite(plain_values(values, key)[0], key)
         rows = {f'obs[{k!r}]': v.shape[0] for k, v in arrays.items()}
         rows |= {k: v.shape[0] if v.shape else 0 for k, v in steps.items()}
         n = next(iter(rows.values()))
@@ -487,7 +523,7 @@ class Recording(Sequence):
         if fill == 'previous':
             for key in arrays.keys() & {'vector', 'sensors'}:
                 arrays[key] = _with_previous(arrays[key], starts, names, f"obs[{key!r}]")
-        values, about = _factor_values({} if factors is None else factors, n, len(starts), about)
+        values, about = _factor_values({} if factors is None else factors, n, starts, about)
         endings = [ended] * len(starts) if isinstance(ended, str) else list(ended)
         if len(endings) != len(starts):
             raise ValueError(f"ended needs a value for each of {len(starts)} episodes; got {len(endings)}")
@@ -509,7 +545,7 @@ class Recording(Sequence):
         table: pd.DataFrame,
         *,
         episode: str | None = None,
-        factors: Sequence[str] = (),
+        factors: Sequence[str | Factor] | Mapping[str, str | Factor] = (),
         obs: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
         actions: str | Sequence[str] | None = None,
         rewards: str | None = None,
@@ -528,16 +564,18 @@ class Recording(Sequence):
         ----------
         table : with rows in order of time, episode by episode
         episode : column of the episode of each row; None if all rows are one episode
-        factors : columns of ground truth; those that are constant within each episode are stored once
+        factors : columns of ground truth; those that are constant within each episode are stored once. A mapping from
+            columns to 'class', 'number' or a Factor states their kind, which `factor_kind` decides otherwise
         obs : columns of observations, which become `sensors` float32 (T, F); or modality -> columns. None takes all
-            columns of numbers without another role, except those named after the time or number of a row, such as
-            'seconds' and 'frame'; a warning lists the columns that are left out
+            columns of numbers without another role, except those that only count rows or time, or are named after
+            them, such as 'seconds' and 'frame'; a warning lists the columns that are left out
         actions, rewards : columns, or None
-        time : column of seconds, time stamps or texts of time stamps, instead of `hz`
+        time : column of seconds, time stamps or texts of time stamps, instead of `hz`; see `seconds_of` and `rate_of`
+            of `srlviz.core.clocks`
         split : column of 'fit', 'valid', 'probe', 'test', 'shifted' or '', one value per episode; an empty cell is ''
         about, name, hz, fill, meta : as in `from_arrays`; `meta['columns']` becomes the columns of `sensors`
-        pauses : an episode in which `time` pauses, by more than one and a half steps, is 'split' there, with a warning;
-            'keep' leaves it whole
+        pauses : an episode in which `time` pauses, by more than five steps, is 'split' there, with a warning, and its
+            parts stay on one side of `with_split`; 'keep' leaves it whole
 
         Returns
         -------
@@ -545,8 +583,9 @@ class Recording(Sequence):
 
         Raises
         ------
-        ValueError : naming the column, for an unknown or repeated one, missing values, text as an observation, an
-            episode whose rows are not contiguous, uneven time, or both `time` and `hz`
+        ValueError : naming the column, for an unknown or repeated one, one that is both observed and to be known,
+            missing values, text as an observation, an episode whose rows are not contiguous, uneven time, or both
+            `time` and `hz`
         """
         if not isinstance(table, pd.DataFrame):
             raise ValueError(
@@ -556,30 +595,43 @@ class Recording(Sequence):
             raise unknown('pauses', pauses, _PAUSES)
         if time is not None and hz is not None:
             raise ValueError(f"hz={hz!r:.80} and time={time!r:.80} are both given; give one")
+        if table.columns.nlevels > 1:
+            raise ValueError(f"the table has {table.columns.nlevels} levels of column names; give each column one name")
+        table = table.infer_objects()
+        factors, about = _requested_factors(factors, about)
         action_columns = [actions] if isinstance(actions, str) else list(actions or ())
         roles = [k for k in (episode, rewards, time, split, *action_columns, *factors) if k is not None]
         series = {k: _column(table, k) for k in roles}
+        ids = None if episode is None else series[episode]
+        starts, names = _episode_starts(ids, len(table), f"the column {episode!r} of episodes")
+        seconds = None if time is None else seconds_of(series[time], time, starts)
         if obs is None:
-            obs = _sensor_columns(table.drop(columns=roles))
+            obs = _sensor_columns(table.drop(columns=roles), starts, seconds)
         observed = dict(obs) if isinstance(obs, Mapping) else {'sensors': [obs] if isinstance(obs, str) else list(obs)}
         if not all(observed.values()):
             raise ValueError("obs has no columns; name some columns of numbers, as in obs=['speed', 'height']")
+        meta = dict(meta or {})
         arrays = {}
-        for modality, names in observed.items():
-            arrays[modality] = np.column_stack([_numbers(_column(table, c), c, fill) for c in names])
-        ids = None if episode is None else series[episode]
-        starts, names = _episode_starts(ids, len(table))
+        for modality, columns in observed.items():
+            known = [c for c in columns if c in factors]
+            if known:
+                raise ValueError(
+                    f"the column {known[0]!r} is in obs and in factors; a code that sees it knows it: leave out one"
+                )
+            numbers = [_numbers(_column(table, c), c, fill) for c in columns]
+            arrays[modality] = np.column_stack(numbers)
+            if modality in ('sensors', 'vector'):
+                arrays[modality] = as_float32(arrays[modality], f"obs[{modality!r}]", list(map(str, columns)))
         if time is not None:
-            hz, gaps = _rate(_seconds(series[time], time), starts, time)
+            hz, gaps = rate_of(seconds, starts, names, time)
             if len(gaps) and pauses == 'split':
                 starts, ids = _split_at(gaps, starts, names, len(table), time)
         if split is not None:
             words = series[split].astype(object).where(series[split].notna(), '')
-            split = _once(_plain_values(words, split)[0], starts, f"the column {split!r}").tolist()
+            split = _once(plain_values(words, split)[0], starts, f"the column {split!r}").tolist()
         if action_columns:
-            moves = [_plain_values(series[k], f"the column {k!r}")[0] for k in action_columns]
+            moves = [plain_values(series[k], f"the column {k!r}")[0] for k in action_columns]
             actions = moves[0] if isinstance(actions, str) else np.column_stack(moves)
-        meta = dict(meta or {})
         if 'sensors' in observed:
             meta['columns'] = [str(c) for c in observed['sensors']]
         return Recording.from_arrays(
@@ -597,6 +649,9 @@ class Recording(Sequence):
         )
 
 # %% ../../nbs/00_core/03_recordings.ipynb #ff2b31cc
+_PART = re.compile('(.+), part [1-9][0-9]*')  # name of a part of a run
+
+
 class _Picked(Sequence):
     "Episodes of a sequence by index, read when they are used"
 
@@ -648,14 +703,13 @@ def _split_of(split: Sequence[str] | None, n: int) -> np.ndarray:
 
 
 def _factors_of(episode: Episode | None) -> tuple[Factor, ...]:
-    "Default factors: those of the episode's metadata, or by name and type of the values"
+    "Default factors: those of the episode's metadata, or of the kind that its values show"
     if episode is None:
         return ()
     known = {f.name: f for f in episode.about}
     factors = []
     for name, values in episode.factors.items():
-        is_float = np.issubdtype(np.asarray(values).dtype, np.floating)
-        factors.append(known.get(name) or Factor(name, kind='continuous' if is_float else 'categorical'))
+        factors.append(known.get(name) or Factor(name, kind=factor_kind(np.atleast_1d(values))))
     return tuple(factors)
 
 
@@ -781,6 +835,8 @@ class FolderEpisodes(Sequence):
         self.folder, self.lengths, self.caches = folder, folder.lengths, dict(caches or {})
         self._ends = np.cumsum(self.lengths)
 
+    names = property(lambda self: self.folder.names)
+
     def __len__(self):
         return len(self.folder)
 
@@ -859,62 +915,6 @@ def _all_arrays(e: Episode) -> dict:
     return {**obs, **e._steps, **factors}
 
 # %% ../../nbs/00_core/03_recordings.ipynb #d25cc2ae
-def _plain_values(x, what: str) -> tuple[np.ndarray, tuple[str, ...]]:
-    """Convert to an array of numbers, booleans or text; pandas categories of text become numbers and their names.
-
-    Raises
-    ------
-    ValueError : naming `what`, for missing values and other types
-    """
-    if isinstance(getattr(x, 'dtype', None), pd.CategoricalDtype):
-        x = pd.Categorical(x)
-        if x.categories.map(lambda c: isinstance(c, str)).all():
-            return _without_missing(np.asarray(x.codes), x.codes < 0, what), tuple(x.categories)
-        x = np.asarray(x)
-    if isinstance(x, (pd.Series, pd.Index, pd.api.extensions.ExtensionArray)):
-        x = x.to_numpy(dtype=object if pd.api.types.is_extension_array_dtype(x.dtype) else None)
-    if not hasattr(x, 'shape') or x.dtype.hasobject:
-        x = _from_objects(x, what)
-    if x.dtype.kind not in 'biufUS':
-        raise ValueError(f"{what} has the dtype {x.dtype}; expected numbers, booleans or text")
-    return x, ()
-
-
-def _from_objects(x, what: str) -> np.ndarray:
-    "Convert a list, or an array of Python objects"
-    try:
-        objects = np.asarray(x, object) if hasattr(x, 'shape') else np.asarray(x)
-    except ValueError as e:
-        raise ValueError(f"{what} has rows of different lengths; give one array of all rows: {e}") from None
-    if objects.dtype.hasobject and objects.ndim == 1:
-        _without_missing(objects, pd.isna(objects), what)
-        kinds = sorted({type(v).__name__ for v in objects})
-        plain = np.asarray(objects.tolist()) if len(kinds) == 1 or 'str' not in kinds else objects
-        if plain.dtype.hasobject or plain.ndim != 1:
-            raise ValueError(f"{what} holds Python objects ({', '.join(kinds)}); expected numbers, booleans or text")
-        return plain
-    if objects.dtype.hasobject:
-        raise ValueError(f"{what} holds Python objects; expected numbers, booleans or text")
-    return objects
-
-
-def _without_missing(x: np.ndarray, missing: np.ndarray, what: str, hint: str = '') -> np.ndarray:
-    "Return the values, or raise an error that names the first missing one"
-    rows = np.flatnonzero(missing)
-    if rows.size:
-        raise ValueError(
-            f"{what} has {len(rows):,} missing values, the first in row {rows[0]:,}; drop these rows, or fill them"
-            f"{hint}"
-        )
-    return x
-
-
-def _finite(x: np.ndarray, what: str) -> np.ndarray:
-    if x.dtype.kind == 'f':
-        return _without_missing(x, ~np.isfinite(x).reshape(len(x), -1).all(1), what)
-    return x
-
-
 _FILLS = (None, 'previous', 'nan')  # what becomes of NaN in observations
 
 
@@ -924,7 +924,7 @@ def _finite_or_nan(x: np.ndarray, what: str, fill: str | None) -> np.ndarray:
         return x
     missing = ~np.isfinite(x) if fill is None else np.isinf(x)
     hint = "; fill='previous' repeats the last known value, fill='nan' keeps NaN for encoders with gaps=True"
-    return _without_missing(x, missing.reshape(len(x), -1).any(1), what, hint if fill is None else '')
+    return without_missing(x, missing.reshape(len(x), -1).any(1), what, hint if fill is None else '')
 
 
 def _with_previous(x: np.ndarray, starts: np.ndarray, names: Sequence[str], what: str) -> np.ndarray:
@@ -964,7 +964,7 @@ def _modalities(obs, fill: str | None = None) -> dict:
         what = f"obs[{name!r}]"
         is_lazy_film = hasattr(x, 'shape') and not isinstance(x, (np.ndarray, pd.Series)) and is_film(x)
         if not is_lazy_film:
-            x = _plain_values(x, what)[0]
+            x = plain_values(x, what)[0]
         modalities[name] = converters[name](x, what) if name in converters else x
     return modalities
 
@@ -982,14 +982,15 @@ def _as_numbers(x, what: str, fill: str | None) -> np.ndarray:
     "Convert to numbers (N, F) float32"
     if x.ndim not in (1, 2) or x.dtype.kind not in 'biuf':
         raise ValueError(f"{what} is {x.dtype} {tuple(x.shape)}; expected numbers (N, F)")
-    return _finite_or_nan(np.asarray(x, np.float32).reshape(len(x), -1), what, fill)
+    return as_float32(_finite_or_nan(np.asarray(x).reshape(len(x), -1), what, fill), what)
 
 # %% ../../nbs/00_core/03_recordings.ipynb #214aefbd
-def _episode_starts(episode, n: int) -> tuple[np.ndarray, list[str]]:
+def _episode_starts(episode, n: int, what: str = 'episode') -> tuple[np.ndarray, list[str]]:
     "First row and name of each episode, whose rows must be contiguous"
     if episode is None:
         return np.zeros(1, int), ['']
-    ids, names = _plain_values(episode, "episode")
+    ids, names = plain_values(episode, what)
+    finite(ids, what)
     if ids.ndim != 1 or len(ids) != n:
         raise ValueError(f"episode must have a value for each row: expected ({n:,},), got {ids.shape}")
     starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1]))
@@ -1005,23 +1006,63 @@ def _episode_starts(episode, n: int) -> tuple[np.ndarray, list[str]]:
     return starts, called
 
 
-def _factor_values(factors: Mapping, n: int, n_episodes: int, about: Sequence[Factor]) -> tuple[dict, list[Factor]]:
-    "Check factors: name -> values of each row or each episode, and their metadata"
-    values, known = {}, {f.name: f for f in about}
+def _factor_values(factors: Mapping, n: int, starts: np.ndarray, about: Sequence[Factor]) -> tuple[dict, list[Factor]]:
+    "Check factors: name -> values of each row or each episode, words as whole numbers; and their metadata"
+    known = {}
+    for f in about:
+        if f.name in known:
+            raise ValueError(f"`about` has the factor {f.name!r:.80} twice")
+        if f.name not in factors:
+            raise ValueError(f"`about` has the factor {f.name!r}, but there are only {', '.join(factors) or 'none'}")
+        known[f.name] = f
+    values = {}
     for k in factors:
         what = f"the factor {k!r}"
-        v, names = _plain_values(factors[k], what)
-        if v.shape not in ((n,), (n_episodes,)):
+        v, names = plain_values(factors[k], what)
+        if v.shape not in ((n,), (len(starts),)):
             raise ValueError(
-                f"{what} has the shape {v.shape}; expected ({n:,},), or ({n_episodes:,},) for whole episodes"
+                f"{what} has the shape {v.shape}; expected ({n:,},), or ({len(starts):,},) for whole episodes"
             )
-        values[k] = _finite(v, what)
-        if names:
-            known.setdefault(k, Factor(k, names=names))
-    for k in known:
-        if k not in values:
-            raise ValueError(f"`about` has the factor {k!r}, but there are only {', '.join(values) or 'none'}")
-    return values, list(known.values())
+        given = known.get(k)
+        if names and given and given.names:
+            v = np.array(names)[v]  # its words, which the given names number in another order
+        if v.dtype.kind == 'U':
+            v, names = coded_words(v, given.names if given else (), what)
+        if given and given.kind == 'continuous' and (names or v.dtype.kind in 'US'):
+            raise ValueError(f"{what} holds words, such as {_word_of(v, names)!r:.80}; it is a class, no number")
+        values[k] = finite(v, what)
+        if not given:
+            known[k] = Factor(k, kind=factor_kind(v, starts), names=names)
+        elif not given.names:
+            known[k] = replace(given, names=names)
+    return values, [known[k] for k in values]
+
+
+def _word_of(values: np.ndarray, names: Sequence[str]) -> str:
+    return names[values[0]] if names else str(values[0])
+
+
+def _requested_factors(
+    factors: Sequence[str | Factor] | Mapping, about: Sequence[Factor]
+) -> tuple[list[str], list[Factor]]:
+    "Names of factors and their metadata, from names, Factors, or a mapping name -> 'class', 'number' or Factor"
+    if isinstance(factors, str):
+        raise ValueError(f"factors is a list of columns, [{factors!r:.80}], or a mapping from columns to their kinds")
+    names = []
+    about = list(about)
+    for k in factors:
+        given = factors[k] if isinstance(factors, Mapping) else k
+        if isinstance(given, Factor):
+            about.append(given)
+            k = given.name if given is k else k
+        elif isinstance(factors, Mapping):
+            if given not in FACTOR_KINDS:
+                raise unknown('kind of factor', given, FACTOR_KINDS)
+            about.append(Factor(k, kind=FACTOR_KINDS[given]))
+        if k in names:
+            raise ValueError(f"factors has {k!r:.80} twice")
+        names.append(k)
+    return names, about
 
 # %% ../../nbs/00_core/03_recordings.ipynb #3757532e
 def _column(table: pd.DataFrame, name) -> pd.Series:
@@ -1040,23 +1081,46 @@ _CLOCK = re.compile(
 )
 
 
-def _sensor_columns(table: pd.DataFrame) -> list:
-    "Return the columns of numbers that are not named after time; a warning lists the others, and why"
-    sensors, left_out = [], []
+def _sensor_columns(table: pd.DataFrame, starts: np.ndarray, seconds: np.ndarray | None = None) -> list:
+    """Return the columns of numbers that neither count rows or time nor are named after them.
+
+    A warning lists the others, and why. If nothing else is there, columns that count are sensors.
+    """
+    sensors, counting, left_out = [], [], []
     for k, column in table.items():
         words = ' '.join(re.findall('[a-z0-9]+', re.sub('([a-z])([A-Z])', r'\1 \2', str(k)).lower()))
         if column.dtype.kind in 'Mm':
             left_out.append(f"{k!r:.80} (time stamps; time={k!r:.80} takes them)")
         elif column.dtype.kind not in 'iuf':
-            left_out.append(f"{k!r:.80} ({'booleans' if column.dtype.kind == 'b' else 'text'})")
+            left_out.append(f"{k!r:.80} ({'booleans' if column.dtype.kind == 'b' else _text_words(column)})")
         elif _CLOCK.fullmatch(words):
             left_out.append(f"{k!r:.80} (time or number of the row)")
+        elif only_counts(_plain_numbers(column), starts, seconds):
+            counting.append(k)
         else:
             sensors.append(k)
+    if sensors:
+        left_out += [f"{k!r:.80} (only counts rows or time)" for k in counting]
+    elif counting:
+        sensors = counting
+        warnings.warn(
+            f"all observations only count rows or time: {', '.join(map(repr, counting)):.200}; there are no others",
+            stacklevel=3,
+        )
     if left_out:
         shown = ', '.join(left_out[:20]) + (f' and {len(left_out) - 20} more' if len(left_out) > 20 else '')
         warnings.warn(f"columns that are not observations: {shown}; give obs= or factors= to use them", stacklevel=3)
     return sensors
+
+
+def _text_words(column: pd.Series) -> str:
+    row, word = first_word(column)
+    return f"text: {word!r:.40} in row {row:,}" if word else 'text'
+
+
+def _plain_numbers(column: pd.Series) -> np.ndarray:
+    "A column of numbers as an array; float64 with NaN where values are missing"
+    return column.to_numpy() if isinstance(column.dtype, np.dtype) else column.to_numpy(float, na_value=np.nan)
 
 
 def _numbers(column: pd.Series, name: str, fill: str | None) -> np.ndarray:
@@ -1065,37 +1129,13 @@ def _numbers(column: pd.Series, name: str, fill: str | None) -> np.ndarray:
     if fill is not None and pd.api.types.is_numeric_dtype(column):
         values = column.to_numpy(float, na_value=np.nan)
     else:
-        values, names = _plain_values(column, what)
+        values, names = plain_values(column, what)
         if names or values.dtype.kind not in 'biuf':
-            raise ValueError(f"{what} holds text; observations are numbers. Is it a factor?")
+            row, word = first_word(column)
+            raise ValueError(
+                f"{what} holds text, {word!r:.80} in row {row:,}; observations are numbers. Is it a factor?"
+            )
     return _finite_or_nan(values, what, fill)
-
-
-def _time_stamps(text: pd.Series, what: str) -> pd.Series:
-    "Parse texts of time stamps: of ISO 8601, or else all of the form of the first"
-    for form in 'ISO8601', None:
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter('error')  # pandas would guess the form of each text for itself
-                return pd.to_datetime(text, format=form, utc=True)
-        except (ValueError, UserWarning):
-            pass
-    raise ValueError(
-        f"{what} starts with {text.iloc[0]!r:.40}; time is numbers of seconds, or time stamps of one form, such as "
-        "'2026-03-28 23:59:59.8'"
-    )
-
-
-def _seconds(column: pd.Series, name: str) -> np.ndarray:
-    "Return times in seconds: numbers as they are, time stamps and texts of such since the first one"
-    what = f"the column {name!r}"
-    if column.dtype.kind not in 'Mm' and not isinstance(column.dtype, pd.DatetimeTZDtype):
-        values, names = _plain_values(column, what)
-        if values.dtype.kind in 'biuf' and not names:
-            return _finite(values, what)
-        column = _time_stamps(column.astype(str), what)
-    _without_missing(column, column.isna().to_numpy(), what)
-    return ((column - column.iloc[0]) / pd.Timedelta(seconds=1)).to_numpy(float)
 
 
 def _once(values: np.ndarray, starts: np.ndarray, what: str) -> np.ndarray:
@@ -1117,22 +1157,6 @@ def _shortest(column: pd.Series, starts: np.ndarray):
 _PAUSES = ('split', 'keep')
 
 
-def _rate(seconds: np.ndarray, starts: np.ndarray, name: str) -> tuple[float | None, np.ndarray]:
-    "Compute rows per second (None if no episode has two rows), and the rows before which time pauses"
-    rows = np.delete(np.arange(1, len(seconds)), starts[1:] - 1)
-    if not len(rows):
-        return None, rows
-    steps = seconds[rows] - seconds[rows - 1]
-    usual = np.median(steps)
-    is_pause = steps > 1.5 * usual
-    if not (usual > 0 and np.allclose(steps[~is_pause], usual, rtol=0.05)):
-        raise ValueError(
-            f"the column {name!r} of seconds has steps of {steps.min():.4g} to {steps.max():.4g} within an episode; "
-            "resample the rows, or leave `time` out and give the mean rate as `hz`"
-        )
-    return float(np.round(1 / steps[~is_pause].mean(), 6)), rows[is_pause]
-
-
 def _split_at(pauses: np.ndarray, starts: np.ndarray, names: Sequence[str], n: int, time: str):
     "First row of each part of episodes that are split before some rows, and the part of each row"
     first = np.union1d(starts, pauses)
@@ -1144,7 +1168,7 @@ def _split_at(pauses: np.ndarray, starts: np.ndarray, names: Sequence[str], n: i
         parts.append(names[i] if n_parts[i] == 1 else f'{names[i]}, {part}' if names[i] else part)
     warnings.warn(
         f"time pauses in the column {time!r}, first before row {pauses[0]:,}: episodes are split there, "
-        f"{len(starts):,} into {len(first):,}; pauses='keep' leaves them whole",
+        f"{len(starts):,} into {len(first):,} parts; pauses='keep' leaves them whole",
         stacklevel=3,
     )
     rows = np.repeat(np.arange(len(first)), np.diff([*first, n]))
@@ -1190,7 +1214,7 @@ def align(
         if len(ranks) > 1:
             raise ValueError(f"codes of the split {split!r} are some (T, n_codes), some (n_codes,); give one of them")
         rows = [np.atleast_2d(codes[i]) for i in which]
-        aligned[split] = np.concatenate(rows, dtype=np.float32, casting='unsafe')
+        aligned[split] = as_float32(np.concatenate(rows), 'codes')
         if ranks == {2}:
             table = recording[which].steps(names)
             factors[split] = table.assign(episode=which[table['episode'].to_numpy()]).set_index(['episode', 't'])

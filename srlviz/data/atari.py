@@ -172,12 +172,14 @@ def _play_life(raw, choose, rows, limit, tick, store=None, held=()):
     for t in range(limit):
         if raw.over:
             return t, 'terminated'
-        frame = rows['frame'][t, ..., 0] if store is None else np.empty(SCREEN, np.uint8)  # a policy may keep it
+        frame = np.empty(SCREEN, np.uint8)  # a policy may keep it, or write to it
         lives = raw.lives
         for address, value in held:
             raw.ale.setRAM(address, value)
         raw.observe(frame, rows['ram'][t])
-        if store is not None:
+        if store is None:
+            rows['frame'][t, ..., 0] = frame
+        else:
             store(t, frame)
         action = _action_of(choose(frame), raw)
         rows['action'][t], rows['reward'][t] = action, raw.step(action)

@@ -29,6 +29,73 @@ from .tables import MAX_COLUMNS
 from .video import FilmFile, open_video
 from ..core.storage.parquet import open_footer, read_groups, read_table
 
+# %% ../../nbs/02_data/02_importers.ipynb #3be90a71
+def _stack_steps(steps: Sequence[Mapping]) -> dict[str, np.ndarray]:
+    "Stack T mappings of factors, or T infos that have them, to name -> (T, B, ...), with Gymnasium's masks"
+    for t, step in enumerate(steps):
+        if not isinstance(step, Mapping):
+            raise ValueError(
+                f"factors[{t}] is a {type(step).__name__}; expected a mapping name -> (B,) for each step, such as the "
+                "`factors` that srlviz.envs.sb3.vec_factors adds to a vector environment of stable-baselines3"
+            )
+    rows = list(steps)
+    if any(isinstance(step.get('factors'), Mapping) for step in steps):
+        rows = [_factors_of_info(step) for step in steps]
+    names = dict.fromkeys(k for row in rows for k in row)
+    if rows and not names:
+        raise ValueError(f"the factors of all {len(rows)} steps are empty; leave out factors=")
+    stacked = {}
+    for k in names:
+        is_mask = k.startswith('_') and any(k[1:] in row for row in rows)
+        values = [row.get(k) for row in rows]
+        for t, v in enumerate(values):
+            if v is None and not is_mask:
+                raise _absent_factor(k, t, 0)
+        shapes = {np.shape(v): t for t, v in reversed([*enumerate(values)]) if v is not None}
+        if len(shapes) > 1:
+            raise ValueError(f"the factor {k!r:.80} changes its shape: {shapes} (shape: first step)")
+        stacked[k] = np.ma.stack([np.ones(*shapes, bool) if v is None else np.ma.asanyarray(v) for v in values])
+    return stacked
+
+
+def _factors_of_info(info: Mapping) -> dict:
+    "The factors in an info, with masks"
+    factors = dict(info.get('factors') or {})
+    if '_factors' in info:
+        for k in [*factors]:
+            factors.setdefault(f'_{k}', info['_factors'])
+    return factors
+
+
+def _absent_factor(name: str, t: int, i: int) -> ValueError:
+    return ValueError(
+        f"the factor {name!r:.80} is absent in row {t} of environment {i}: give it in the info of reset() and of every "
+        "step(), or leave it out"
+    )
+
+
+def _without_masks(factors: Mapping, shape: tuple[int, int]) -> dict:
+    """Return the factors name -> (T, B, ...) without their masks.
+
+    `_x` is the mask of `x` as in the infos of Gymnasium's vector environments: where it is False, the environment gave
+    no value, and x has a filler, mostly 0.
+
+    Raises
+    ------
+    ValueError : naming the factor, row and environment of a value that is masked, None or NaN
+    """
+    masks = {k: np.asarray(v) for k, v in factors.items() if k.startswith('_') and k[1:] in factors}
+    masks = {k: v for k, v in masks.items() if v.dtype == bool and v.shape == shape}
+    known = {k: v for k, v in factors.items() if k not in masks}
+    for k, v in known.items():
+        if np.shape(v)[:2] != shape:
+            continue  # refused later
+        absent = np.ma.getmaskarray(np.ma.asanyarray(v)) | np.asarray(pd.isna(np.ma.getdata(v)))
+        absent = absent.reshape(*shape, -1).any(-1) | ~masks.get(f'_{k}', np.ones(shape, bool))
+        for t, i in np.argwhere(absent)[:1].tolist():
+            raise _absent_factor(k, t, i)
+    return known
+
 # %% ../../nbs/02_data/02_importers.ipynb #f0225c51
 def from_rollout(
     obs, *, terminated=None, truncated=None, starts=None, actions=None, rewards=None, factors=(), name: str = ''
@@ -41,8 +108,9 @@ def from_rollout(
     terminated, truncated : (T, B), true in the last row of an episode that ended this way; one of them suffices
     starts : (T, B), true in the first row of an episode, instead of these; the previous episode has terminated
     actions, rewards : (T, B, ...) and (T, B), or None
-    factors : name -> (T, B); or T mappings name -> (B,), such as `info['factors']` of `AtariFactors` in a vector
-        environment
+    factors : name -> (T, B), or (T, B, k) for a vector, which becomes `x_0`, `x_1`, ...; or T mappings name -> (B,),
+        such as `info['factors']` of `AtariFactors` in a vector environment; or T infos with 'factors'. `_x` says where
+        `x` is known, as in Gymnasium's infos
     name : of the recording
 
     Returns
@@ -52,7 +120,8 @@ def from_rollout(
 
     Raises
     ------
-    ValueError : both or neither of ends and starts, or arrays of other sizes
+    ValueError : both or neither of ends and starts, arrays of other sizes, or a factor that is absent in a row: naming
+        it, the row and the environment
     """
     has_ends = terminated is not None or truncated is not None
     if has_ends == (starts is not None):
@@ -86,14 +155,14 @@ def from_rollout(
     else:
         obs = rows_of(obs, 'obs')
     if not isinstance(factors, Mapping):
-        names = [k for k in factors[0] if not k.startswith('_')] if len(factors) else []  # Gymnasium's masks are _x
-        factors = {k: np.stack([np.asarray(row[k]) for row in factors]) for k in names}
+        factors = _stack_steps(factors)
+    factors = _without_masks(factors, flags.shape)
     return Recording.from_arrays(
         obs,
         actions=None if actions is None else rows_of(actions, 'actions'),
         rewards=None if rewards is None else rows_of(rewards, 'rewards'),
         episode=is_start.cumsum(),
-        factors={k: rows_of(v, k) for k, v in factors.items()},
+        factors=spread_factors({k: rows_of(v, k) for k, v in factors.items()}),
         ended=ended,
         name=name,
     )
@@ -381,7 +450,7 @@ def _leaves(values: Mapping, prefix: str = '') -> dict:
     leaves = {}
     for k, v in sorted((values or {}).items()):
         if getattr(v, 'dtype', None) == object and len(v) and all(isinstance(x, Mapping) for x in v):
-            v = {name: np.array([x[name] for x in v]) for name in v[0]}  # from an Arrow file
+            v = {name: np.array([x.get(name) for x in v]) for name in v[0]}  # from an Arrow file
         if isinstance(v, Mapping):
             leaves |= _leaves(v, f'{prefix}{k}.')
         else:
@@ -390,14 +459,17 @@ def _leaves(values: Mapping, prefix: str = '') -> dict:
 
 
 def _is_factor(v, n: int) -> bool:
-    "True for numbers or vectors of n steps, or of n steps and the last observation"
+    "True for numbers or vectors of each observation of n steps, the last one included"
     v = np.asarray(v)
-    return v.dtype.kind in 'biuf' and v.ndim in (1, 2) and len(v) in (n, n + 1)
+    return v.dtype.kind in 'biuf' and v.ndim in (1, 2) and len(v) == n + 1
 
 
 def _first_rows(v, n: int, name: str) -> np.ndarray:
+    if v is None:
+        raise ValueError(f"an episode has no {name!r:.80}, which the first one has; leave it out: factors=[...]")
     if not _is_factor(v, n):
-        raise ValueError(f"{name!r} has no numbers for {n} steps: {np.asarray(v).dtype} {np.asarray(v).shape}")
+        found = f"{np.asarray(v).dtype} {np.asarray(v).shape}"
+        raise ValueError(f"{name!r:.80} has no numbers for each of the {n + 1} observations of {n} steps: {found}")
     return np.asarray(v)[:n]
 
 # %% ../../nbs/02_data/02_importers.ipynb #e0eabbe6
@@ -447,7 +519,7 @@ def load_minari(dataset, *, factors: Sequence[str] | None = None, name: str = ''
     ----------
     dataset : name, as listed by `minari.list_local_datasets()`; path; or a `minari.MinariDataset`
     factors : names of infos or parts of a dictionary observation, nested ones as 'a.b'; None takes all infos with
-        numbers per step. A vector becomes `x_0`, `x_1`, ...
+        numbers per observation, and warns of those that lack one row. A vector becomes `x_0`, `x_1`, ...
     name : of the recording; by default the data set's
 
     Returns
@@ -457,8 +529,8 @@ def load_minari(dataset, *, factors: Sequence[str] | None = None, name: str = ''
     Raises
     ------
     ImportError : naming the package to install
-    ValueError : a missing data set, an unknown factor (the message suggests the nearest), or observations that are
-        neither images nor numbers
+    ValueError : a missing data set, an unknown factor (the message suggests the nearest) or one that is absent in an
+        episode or a row, or observations that are neither images nor numbers
     """
     dataset = _open_minari(dataset)
     spec = getattr(dataset.spec, 'env_spec', None)
@@ -483,6 +555,13 @@ def _open_minari(dataset):
         raise unknown('Minari data set on this machine', str(dataset), minari.list_local_datasets()) from None
 
 
+def _short_infos(names: Sequence[str]) -> str:
+    return (
+        f"the infos {', '.join(map(repr, names)):.200} have a row for each step, not for each observation, so one row "
+        "is absent and it is unknown which: mostly the first, if reset() gives no info"
+    )
+
+
 class _MinariEpisodes(Sequence):
     "The episodes of a Minari data set, read when indexed"
 
@@ -491,11 +570,17 @@ class _MinariEpisodes(Sequence):
         metadata = dataset.storage.get_episode_metadata(np.asarray(dataset.episode_indices))
         self.lengths = np.array([int(e['total_steps']) for e in metadata])
         first, n = dataset[0], int(self.lengths[0])
-        available = {k: v for k, v in _leaves(first.infos).items() if _is_factor(v, n)}
+        infos = _leaves(first.infos)
+        available = {k: v for k, v in infos.items() if _is_factor(v, n)}
+        short = [k for k, v in infos.items() if _is_factor(v, n - 1)]
+        if short and factors is None:
+            warnings.warn(f"{_short_infos(short)}; they are left out", stacklevel=3)
         if isinstance(dataset.observation_space, spaces.Dict) and factors is not None:
             available |= _leaves(first.observations)
         self.factors = [*available] if factors is None else list(factors)
         for k in self.factors:
+            if k in short:
+                raise ValueError(f"{_short_infos([k])}; record it at reset(), too, or leave it out")
             if k not in available:
                 raise unknown('info or observation', k, available)
 
@@ -508,7 +593,7 @@ class _MinariEpisodes(Sequence):
         space = self.dataset.observation_space
         infos = _leaves(e.infos)
         values = (_leaves(e.observations) if isinstance(space, spaces.Dict) else {}) | infos
-        factors = {k: _first_rows(values[k], n, k) for k in self.factors}
+        factors = {k: _first_rows(values.get(k), n, k) for k in self.factors}
         obs = _split_obs(space, e.observations, n, {*self.factors} - {*infos})
         if isinstance(self.dataset.action_space, (spaces.Discrete, spaces.Box)):
             actions = np.asarray(e.actions)
@@ -588,6 +673,11 @@ def _read_episodes(path: Path, needed: Sequence[str]) -> pd.DataFrame:
     table = read_table(path, [*needed, *extra], nested=['tasks'])
     if 'tasks' in extra and table['tasks'].type not in _TASKS:
         raise ValueError(f"the column 'tasks' is {table['tasks'].type!s:.80}; expected lists of words")
+    for k in extra:
+        may_be_nan = pa.types.is_floating(table[k].type)
+        if table[k].null_count and not may_be_nan and (k == 'tasks' or k.startswith('factor/')):
+            row = table[k].is_null().to_pylist().index(True)
+            raise ValueError(f"the column {k!r:.80} has no value in row {row}; fill it there, or remove the column")
     table = table.to_pandas()
     for k in needed:
         if table[k].dtype.kind not in ('f' if k.endswith('timestamp') else 'iu'):
@@ -662,8 +752,8 @@ class _LeRobotTables:
         footer, _ = open_footer(path, 'a table of a LeRobot data set', '')
         return read_groups(path, footer, range(footer.num_row_groups), names, max_bytes)
 
-    def array(self, row: pd.Series, k: str) -> np.ndarray:
-        "Read a column of an episode, (n, ...)"
+    def array(self, row: pd.Series, k: str, gaps: bool = False) -> np.ndarray:
+        "Read a column of an episode, (n, ...); with `gaps`, floats without a value are NaN"
         chunk, file, n = (int(row[x]) for x in ('data/chunk_index', 'data/file_index', 'length'))
         first, table = self._rows(chunk, file)
         shape, dtype = self.features[k]['shape'], self.features[k]['dtype']
@@ -671,8 +761,14 @@ class _LeRobotTables:
             values = table[k].slice(int(row['dataset_from_index']) - first, n).combine_chunks()
             while pa.types.is_nested(values.type):
                 values = values.flatten()
-            if values.null_count or len(values) != n * math.prod(shape):
+            if len(values) != n * math.prod(shape):
                 raise ValueError(f"the column {k!r:.80} has not {shape} values in every row")
+            if values.null_count and not (gaps and pa.types.is_floating(values.type)):
+                t = values.is_null().to_pylist().index(True) // math.prod(shape)
+                raise ValueError(
+                    f"the column {k!r:.80} has no value in row {t} of episode {row.get('episode_index')}; only factors "
+                    "of floats may have gaps, so fill it there"
+                )
             x = values.to_numpy(zero_copy_only=False)
             if dtype == 'string':
                 n_bytes = 4 * len(x) * max(map(len, x), default=0)
@@ -723,11 +819,11 @@ class _LeRobotEpisodes(Sequence):
         "A column as factors, one for each of its numbers"
         shape = self.info['features'][k]['shape']
         if math.prod(shape) == 1:
-            return {short: lambda: self.rows.array(row, k).reshape(-1)}
+            return {short: lambda: self.rows.array(row, k, gaps=True).reshape(-1)}
         factors = {}
         for index in np.ndindex(*shape):
             name = '_'.join([short, *map(str, index)])
-            factors[name] = lambda index=index: self.rows.array(row, k)[:, *index]
+            factors[name] = lambda index=index: self.rows.array(row, k, gaps=True)[:, *index]
         return factors
 
     def _episode_factors(self, row: pd.Series) -> dict:

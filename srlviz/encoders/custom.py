@@ -20,6 +20,7 @@ from ..core.names import unknown
 from ..core.parameters import Parameters
 from ..core.recordings import Recording
 from ..core.training import evaluation_mode
+from ..core.values import as_float32
 from .frames.cnn import frame_shape
 
 # %% ../../nbs/03_encoders/01_custom.ipynb #2eecc34d
@@ -69,7 +70,8 @@ class _Reader:
         rows = torch.arange(start, end)[:, None] + torch.arange(1 - self.stack, 1)  # (B, stack)
         rows = rows.clamp(min=0) - first
         if len(values.shape) == 2:
-            return torch.from_numpy(np.array(values[first:end], np.float32))[rows].flatten(1)  # (B, stack F)
+            numbers = as_float32(np.array(values[first:end]), 'the input')
+            return torch.from_numpy(numbers)[rows].flatten(1)  # (B, stack F)
         x = self._resized(torch.from_numpy(np.array(values[first:end])).permute(0, 3, 1, 2))  # (n, C, H, W)
         x = x[rows].flatten(1, 2)  # (B, stack C, H, W)
         if self.layout == 'NHWC':
@@ -165,7 +167,7 @@ def _checked_codes(codes, net, n) -> np.ndarray:
     if not isinstance(codes, np.ndarray) or codes.ndim != 2 or len(codes) != n:
         name = type(net).__name__
         raise ValueError(f"{name} must return one vector for each row, ({n}, n_codes); got {_described(codes, n)}")
-    return codes.astype(np.float32)
+    return as_float32(codes, 'codes')
 
 
 def _described(codes, n) -> str:

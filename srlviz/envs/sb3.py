@@ -6,6 +6,7 @@
 __all__ = ['vec_factors']
 
 # %% ../../nbs/01_envs/04_sb3.ipynb #eefd27de
+from copy import deepcopy
 from functools import cache
 
 import numpy as np
@@ -26,17 +27,17 @@ def _vec_factors() -> type:
 
         def reset(self):
             obs = self.venv.reset()
-            factors = self.venv.env_method('factors')
+            factors = deepcopy(self.venv.env_method('factors'))  # an environment may change them later
             self._update_reset_infos(range(self.num_envs), factors)
             self._stack(factors)
             return obs
 
         def step_wait(self):
             obs, rewards, dones, infos = self.venv.step_wait()
-            missing = [i for i, info in enumerate(infos) if dones[i] or 'factors' not in info]
-            current = self.venv.env_method('factors', indices=missing) if missing else []
+            missing = [i for i, info in enumerate(infos) if dones[i] or info.get('factors') is None]
+            current = deepcopy(self.venv.env_method('factors', indices=missing)) if missing else []
             for i, factors in zip(missing, current):
-                if dones[i] and 'factors' in infos[i]:
+                if dones[i] and infos[i].get('factors') is not None:
                     infos[i].setdefault('terminal_factors', infos[i]['factors'])  # an inner wrapper may have set it
                 infos[i]['factors'] = factors
             factors = [info['factors'] for info in infos]
@@ -45,13 +46,22 @@ def _vec_factors() -> type:
             return obs, rewards, dones, infos
 
         def _update_reset_infos(self, which, factors):
-            infos = list(self.venv.reset_infos)
+            infos = list(self.reset_infos)
             for i in which:
-                infos[i] = {**infos[i], 'factors': factors[i]}
+                infos[i] = {**self.venv.reset_infos[i], 'factors': factors[i]}
             self.reset_infos = infos
 
         def _stack(self, factors):
-            self.factors = {k: np.array([f[k] for f in factors]) for k in factors[0]}
+            self.factors = {}
+            for name in dict.fromkeys(name for f in factors for name in f):
+                values = [f.get(name) for f in factors]
+                for i, value in enumerate(values):
+                    if value is None:
+                        raise ValueError(
+                            f"environment {i} gives no factor {name!r} at this step, but others do: give it in every "
+                            "environment at every step, or leave it out"
+                        )
+                self.factors[name] = np.array(values)
 
     return VecFactors
 
@@ -75,7 +85,8 @@ def vec_factors(venv):
     Raises
     ------
     ImportError : without stable-baselines3
-    ValueError : for environments without a method `factors()`
+    ValueError : for environments without a method `factors()`; at a step, naming the environment and the factor, if one
+        gives a factor that another one lacks
     """
     wrapper = _vec_factors()
     if not (hasattr(venv, 'env_method') and hasattr(venv, 'step_wait')):

@@ -154,6 +154,11 @@ class Probed:
         if len(self.r2):
             metric = find_metric('r2')
             lines += [f"{metric.label} on {where} (at most {metric.best:g}; 0: the mean)", self.r2.round(2).to_string()]
+            first = self.recording[0].factors
+            whole = [name for name in self.r2.index if name in first and np.asarray(first[name]).dtype.kind in 'iu']
+            if whole:
+                classes = {name: 'class' for name in whole}
+                lines.append(f"whole numbers in order, taken as numbers; as classes: factors={classes}")
         unconverged = unconverged_line(self.results)
         if unconverged:
             lines.append(unconverged)

@@ -7,13 +7,16 @@ __all__ = ['observed_factors', 'GymWorld']
 
 # %% ../../../nbs/02_data/worlds/04_gym.ipynb #d825fd6e
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
 from ...core.checks.world import EVERYTHING, Condition, check_condition
-from ...core.recordings import Recording
+from ...core.play import StandIn
+from ...core.recordings import Factor, Recording
+from ...core.values import factor_kind
 from ..popgym import record_pomdp
 
 # %% ../../../nbs/02_data/worlds/04_gym.ipynb #ff806b04
@@ -48,14 +51,24 @@ class _KnownFactors(gymnasium.Wrapper):
         return self.obs, reward, terminated, truncated, self.info
 
     def factors(self) -> dict:
-        """Return the current factors: name -> value."""
+        """Return the current factors: name -> value; a `StandIn` if the environment gives none at this instant."""
         if self.function is not None:
             return dict(self.function(self.env))
-        if 'factors' in self.info:
+        if self.info.get('factors') is not None:
             return dict(self.info['factors'])
-        return observed_factors(self.env.observation_space, self.obs)
+        return StandIn(observed_factors(self.env.observation_space, self.obs))
 
 # %% ../../../nbs/02_data/worlds/04_gym.ipynb #c3c169f9
+def _with_kinds(recording: Recording) -> list[Factor]:
+    "Factors whose kind follows from their values in all episodes; those with names are classes"
+    starts = recording.lengths.cumsum() - recording.lengths
+    factors = []
+    for f in recording.factors:
+        kind = f.kind if f.names else factor_kind(recording.steps([f.name])[f.name].to_numpy(), starts)
+        factors.append(replace(f, kind=kind))
+    return factors
+
+
 class GymWorld:
     """Any Gymnasium environment, as a world.
 
@@ -65,7 +78,8 @@ class GymWorld:
         function without arguments that makes one
     name : of the world; by default the id
     factors : function of the environment that returns its factors, name -> number or array. None uses the
-        environment's own `factors()`, or else `info['factors']`, or else an observation of a few numbers
+        environment's own `factors()`, or else `info['factors']`, or else an observation of a few numbers. Where `info`
+        has factors only after a step, floats are NaN in the first row, and whole numbers are refused
     conditions : name -> variation of the environment, in the same forms as `env`
 
     Raises
@@ -134,7 +148,8 @@ class GymWorld:
         check_condition(condition, self.conditions)
         env = self.env if condition is None else self.varied[condition]
         options = dict(frames=frames, max_steps=max_steps, progress=progress)
-        return record_pomdp(env, n, policy, seed, **options).replace(name=self.name)
+        recording = record_pomdp(env, n, policy, seed, **options)
+        return recording.replace(name=self.name, factors=_with_kinds(recording))
 
     def sample(self) -> Recording:
         """Record three episodes of at most 200 steps."""

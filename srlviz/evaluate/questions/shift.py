@@ -37,7 +37,8 @@ def with_shift(recording: Recording, varied: Recording) -> Recording:
     forms = []
     for part in recording, varied:
         observations = [f'{name} {values.shape[1:]}' for name, values in part[0].obs.items()]
-        forms.append(dict(factors=sorted(f.name for f in part.factors), observations=sorted(observations)))
+        factors = [f'{f.name} ({", ".join([f.kind, *f.names])})' for f in part.factors]
+        forms.append(dict(factors=sorted(factors), observations=sorted(observations)))
     for what, known in forms[0].items():
         other = forms[1][what]
         if known != other:

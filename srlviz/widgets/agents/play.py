@@ -11,6 +11,7 @@ import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 
 import anywidget
 import gymnasium
@@ -397,7 +398,7 @@ def _policy_actions(recorder: Recorder, policy, steps: int | None = None) -> Ite
     player = as_policy(policy, recorder.env)
     player.reset(recorder.seed)
     for step in recorder.last(recorder.steps):
-        player(step['obs'])
+        player(deepcopy(step['obs']))  # it may write to an observation
     while not recorder.ended and steps != 0:
         yield player(recorder.obs)
         steps = None if steps is None else steps - 1

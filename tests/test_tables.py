@@ -1,0 +1,153 @@
+"""Tables of rows in time, as loggers write them: time, counters, kinds of factors, and large numbers."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import srlviz
+from srlviz.core.recordings import Factor, Recording, align
+from srlviz.encoders.custom import as_encoder
+from torch import nn
+
+QUICK = dict(baselines=(), norms=('standardize',), epochs=1, progress=False)
+
+
+def drifting_runs(n_runs=6, n_rows=300):
+    "Runs with an offset of their own, stamped in whole seconds while a row takes 1.047 s"
+    runs = []
+    for i in range(n_runs):
+        rng = np.random.default_rng(i)
+        drift = rng.normal(size=3) * 2
+        alarm = (np.arange(n_rows) > 100) & (np.arange(n_rows) < 200)
+        values = rng.normal(size=(n_rows, 3)).cumsum(0) * 0.05 + drift + alarm[:, None] * 0.3
+        stamps = pd.Timestamp('2026-03-09') + pd.to_timedelta(np.floor(np.arange(n_rows) * 1.047), unit='s')
+        table = pd.DataFrame(values, columns=list('pqr'))
+        runs.append(table.assign(run=f'run {i}', when=stamps, alarm=alarm.astype(int)))
+    return pd.concat(runs, ignore_index=True)
+
+
+def test_a_row_that_was_lost_does_not_split_a_run():
+    with pytest.warns(UserWarning, match="'when' steps over .* rows, as if they were lost: hz=0.95"):
+        recording = Recording.from_table(drifting_runs(), episode='run', factors=['alarm'], time='when')
+    assert len(recording) == 6 and abs(recording.hz - 1 / 1.047) < 2e-3
+
+
+def test_parts_of_a_run_stand_on_one_side_of_every_split():
+    table = drifting_runs()
+    late = np.arange(len(table)) % 300 >= 150
+    table['when'] += pd.to_timedelta(60 * late, unit='s')
+    with pytest.warns(UserWarning, match='6 into 12 parts'):
+        recording = Recording.from_table(table, episode='run', factors=['alarm'], time='when')
+    for seed in range(5):
+        recording = recording.with_split(seed, probe=0.5, valid=0.2, test=0.3)
+        sides = {}
+        for episode, split in zip(recording, recording.split):
+            sides.setdefault(episode.name.split(',')[0], set()).add(str(split))
+        assert len(sides) == 6 and all(len(side) == 1 for side in sides.values())
+
+
+def test_parts_stay_together_after_saving_and_slicing(tmp_path):
+    table = drifting_runs(3, 20).assign(when=np.tile([*range(10), *range(100, 110)], 3))
+    with pytest.warns(UserWarning, match='3 into 6'):
+        recording = Recording.from_table(table, episode='run', time='when')
+    for path in tmp_path / 'folder', tmp_path / 'file.npz':
+        assert srlviz.load(recording.save(path)).runs.tolist() == [0, 0, 2, 2, 4, 4]
+    assert recording[1:4].runs.tolist() == [0, 1, 1]
+
+
+def test_runs_of_different_rates_are_refused():
+    table = pd.DataFrame({'run': np.repeat(['a', 'b'], 20), 'x': np.random.default_rng(0).normal(size=40)})
+    table['s'] = np.r_[np.arange(20) / 10, np.arange(20) / 5]
+    with pytest.raises(ValueError, match='a row every 0.2 seconds in episode b, but every 0.1 in a'):
+        Recording.from_table(table, episode='run', time='s')
+
+
+def engines():
+    "Engines that wear out, with their remaining cycles: whole numbers up to 300"
+    rng = np.random.default_rng(0)
+    tables = []
+    for unit in range(20):
+        n = int(rng.integers(140, 300))
+        wear = np.linspace(0, 1, n) ** 3
+        heat = 640 + 3 * wear + rng.normal(0, 0.3, n)
+        tables.append(pd.DataFrame({'unit': unit, 'heat': heat, 'rul': np.arange(n)[::-1]}))
+    return pd.concat(tables, ignore_index=True)
+
+
+def test_many_whole_numbers_in_order_are_predicted_as_a_number():
+    table = engines()
+    whole = srlviz.probe(nn.Identity(), table, episode='unit', factors=['rul'], **QUICK)
+    real = srlviz.probe(nn.Identity(), table.astype({'rul': float}), episode='unit', factors=['rul'], **QUICK)
+    assert whole.r2.loc['rul'].item() == real.r2.loc['rul'].item() > 0.2 and not whole.results
+    assert "as classes: factors={'rul': 'class'}" in repr(whole) and 'as classes' not in repr(real)
+
+
+@pytest.mark.parametrize('factors', [{'rul': 'class'}, [Factor('rul')], {'rul': Factor('rul')}])
+def test_a_stated_kind_decides(factors):
+    recording = Recording.from_table(engines(), episode='unit', factors=factors)
+    assert [f.kind for f in recording.factors] == ['categorical']
+
+
+def test_words_and_codes_of_words_are_the_same_factor():
+    table = engines().assign(state=lambda t: np.where(t.rul > 50, 'sound', 'worn'))
+    recording = Recording.from_table(table, episode='unit', factors=['state'])
+    coded = Recording.from_table(table.astype({'state': 'category'}), episode='unit', factors=['state'])
+    assert recording.fingerprint() == coded.fingerprint() and recording.factors[0].names == ('sound', 'worn')
+    first = Recording.from_table(table, episode='unit', factors=[Factor('state', names=('worn', 'sound', 'broken'))])
+    assert first.steps()['state'].tolist() == (1 - recording.steps()['state']).tolist()
+
+
+@pytest.mark.parametrize('door', ['table', 'arrays', 'codes', 'network'])
+def test_a_column_that_loses_its_values_in_float32_is_named(door):
+    lane = np.random.default_rng(0).integers(0, 2, 2000)
+    drive = np.arange(2000) // 50
+    north = 5_812_345.05 + 0.2 * lane
+    with pytest.warns(UserWarning, match='loses precision as float32: 1 of 2 .* such as 5812345'):
+        if door == 'table':
+            Recording.from_table(pd.DataFrame({'drive': drive, 'north': north}), episode='drive')
+        elif door == 'arrays':
+            Recording.from_arrays(north[:, None], episode=drive)
+        elif door == 'codes':
+            recording = Recording.from_arrays(lane[:, None], episode=drive, factors={'lane': lane})
+            align(np.split(north[:, None], 40), recording.with_split(probe=0.5, valid=0.2, test=0.3))
+        else:
+            recording = Recording.from_arrays({'gps': north[:, None]}, episode=drive)
+            as_encoder(nn.Identity(), batch_size=2000).encode(recording, progress=False)
+
+
+def test_a_value_beyond_float32_is_refused_as_what_it_is():
+    with pytest.raises(ValueError, match="'x', holds 1e.39 in row 1, which is larger than any float32"):
+        Recording.from_table(pd.DataFrame({'x': [1.0, 1e39, 2.0]}))
+
+
+@pytest.mark.parametrize('name', ['x', 'field.header.seq', 'Zeit', 'cycle', 'tick', 'elapsed'])
+@pytest.mark.parametrize('episode', [None, 'run'])
+def test_a_counter_is_no_sensor_under_any_name(name, episode):
+    table = pd.DataFrame(
+        {name: np.tile(np.arange(50) * 1e8 + 1.4e18, 4), 'speed': np.random.default_rng(0).normal(size=200)}
+    )
+    table = table.assign(run=np.repeat(np.arange(4), 50)) if episode else table
+    with pytest.warns(UserWarning, match=f"'{name}' \\(only counts rows or time\\)"):
+        assert Recording.from_table(table, episode=episode).meta['columns'] == ['speed']
+
+
+def test_a_counter_that_is_named_as_an_observation_is_one():
+    table = pd.DataFrame({'tick': np.arange(50), 'speed': np.random.default_rng(0).normal(size=50)})
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        assert Recording.from_table(table, obs=['tick']).meta['columns'] == ['tick']
+
+
+@pytest.mark.parametrize('name', ['t', 'episode', '', 'mean'])
+def test_names_that_tables_use_are_refused_at_every_door(name, tmp_path):
+    message = f"a factor cannot be called {name!r}"
+    table = pd.DataFrame({'x': [1.0, 2.0, 5.0], name: [0, 1, 0]})
+    with pytest.raises(ValueError, match=message):
+        Recording.from_table(table, obs=['x'], factors=[name])
+    with pytest.raises(ValueError, match=message):
+        Recording.from_arrays(np.zeros((3, 1)), factors={name: [0, 1, 0]})
+    with pytest.raises(ValueError, match=message):
+        Recording([srlviz.Episode({'vector': np.zeros((3, 1))}, factors={name: [0, 1, 0]})])
+    with pytest.raises(ValueError, match=message):
+        Factor(name)
