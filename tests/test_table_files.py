@@ -109,6 +109,12 @@ def test_a_table_with_zero_bytes_is_refused(data, tmp_path):
             read(tmp_path / 'log.csv')
 
 
+def words(recording, name):
+    "Words of a factor of each row"
+    names = next(f.names for f in recording.factors if f.name == name)
+    return [names[code] for code in recording.steps()[name]]
+
+
 @pytest.fixture
 def read(tmp_path):
     "Read a table of text, with the arguments of `read_table`"
@@ -171,13 +177,15 @@ def test_names_of_episodes_are_the_words_of_the_file(tmp_path):
     assert [e.name for e in load_csv(path, episode='run')] == names
     (tmp_path / 'b.csv').write_text('run,x\n7,1\n')
     assert [e.name for e in load_csv([path, tmp_path / 'b.csv'], episode='run')] == [*names, '7']
-    numbers = load_csv(tmp_path / 'b.csv', episode='run', obs=['run', 'x'], factors=['run'])
+    numbers = load_csv(tmp_path / 'b.csv', episode='run', obs=['run', 'x'])
     assert numbers[0].name == '7' and numbers[0].obs['sensors'].tolist() == [[7, 1]]
 
 
 def test_factors_are_words_or_plain_numbers(tmp_path):
     (tmp_path / 'log.csv').write_text('x,k\n1,007\n2,7\n')
-    assert load_csv(tmp_path / 'log.csv', factors=['k'])[0].factors['k'].tolist() == ['007', '7']
+    assert words(load_csv(tmp_path / 'log.csv', factors=['k']), 'k') == ['007', '7']
+    assert words(load_csv(tmp_path / 'log.csv', factors={'k': 'class'}), 'k') == ['007', '7']
+    assert load_csv(tmp_path / 'log.csv', factors={'k': 'number'}).steps()['k'].tolist() == [7, 7]
 
 
 COUNTRIES = {
@@ -280,4 +288,4 @@ def test_a_column_is_of_one_type_over_all_files(tmp_path):
     (tmp_path / 'a.csv').write_text('x,k\n1,7\n')
     (tmp_path / 'b.csv').write_text('x,k\n2,low\n')
     found = load_csv([tmp_path / 'a.csv', tmp_path / 'b.csv'], factors=['k'])
-    assert [str(e.factors['k'].reshape(-1)[0]) for e in found] == ['7', 'low']
+    assert words(found, 'k') == ['7', 'low']

@@ -1530,12 +1530,23 @@ def walk_packed(place):
     import gzip
 
     walk(place)
-    (place / 'walk.csv').write_bytes(gzip.compress((place / 'walk.csv').read_bytes(), mtime=0))
+    text = (place / 'walk.csv').read_bytes()
+    (place / 'walk.csv').unlink()
+    (place / 'walk.csv.gz').write_bytes(gzip.compress(text, mtime=0))
+
+
+def read_walk_packed(place):
+    return read_walk(place, 'walk.csv.gz')
 
 
 def walk_parquet(place):
     walk(place)
-    pd.read_csv(place / 'walk.csv', dtype={'run': str}).to_parquet(place / 'walk.csv')
+    pd.read_csv(place / 'walk.csv', dtype={'run': str}).to_parquet(place / 'walk.parquet')
+    (place / 'walk.csv').unlink()
+
+
+def read_walk_parquet(place):
+    return read_walk(place, 'walk.parquet')
 
 
 def _same_columns(old, new, differ):
@@ -1549,12 +1560,10 @@ def _same_columns(old, new, differ):
 spaced = lambda v: numeral()(v.strip())
 
 
-def read_walk(place):
+def read_walk(place, name='walk.csv'):
     from srlviz.data.importers import load_csv
 
-    return of_recording(
-        load_csv(place / 'walk.csv', episode='run', factors=['room'], obs=['a', 'b'], time='t', split='part')
-    )
+    return of_recording(load_csv(place / name, episode='run', factors=['room'], obs=['a', 'b'], time='t', split='part'))
 
 
 def monitor(place):
@@ -1592,15 +1601,8 @@ THIRD_PARTY = [
         read_walk,
         csv_with({'a': spaced, 'b': spaced, 'room': WORDS, 'run': WORDS, 't': spaced}),
     ),
-    Reader('load_csv of gzip', 'text', 'walk.csv', walk_packed, read_walk),
-    Reader(
-        'load_csv of Parquet',
-        'parquet',
-        'walk.csv',
-        walk_parquet,
-        read_walk,
-        _same_columns,
-    ),
+    Reader('load_csv of gzip', 'text', 'walk.csv.gz', walk_packed, read_walk_packed),
+    Reader('load_csv of Parquet', 'parquet', 'walk.parquet', walk_parquet, read_walk_parquet, _same_columns),
     Reader('episodes_of', 'csv', '0.monitor.csv', monitor, read_monitor, _monitor_rule),
 ]
 
