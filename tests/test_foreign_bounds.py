@@ -3,7 +3,7 @@
 Every attack runs in a separate process, with limits on CPU time and on memory beyond what the process starts with.
 """
 
-import hashlib, json, os, pickle, resource, shutil, signal, sys, zipfile
+import gzip, hashlib, json, os, pickle, resource, shutil, signal, sys, zipfile
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +29,7 @@ from srlviz.encoders.sequences.mte import three_layers
 from srlviz.core.questions import Answer, load_answers
 from srlviz.evaluate.prediction.target_scores import TargetScores
 from srlviz.evaluate.prediction.target_table import load_targets
+from srlviz.studies.load import file_kind, load
 from srlviz.studies.sweeps.store import request_trials, open_store
 from srlviz.studies.trials import Study, grid_trials
 from srlviz.widgets.runs import RunMonitor
@@ -179,7 +180,43 @@ def test_one_long_lerobot_text_does_not_widen_all_rows(tmp_path):
 def test_rows_with_more_cells_than_columns_are_refused(tmp_path):
     "Pandas would take the first cell of each row as its index"
     (path := tmp_path / 'more.csv').write_text('a,b\n1,2,3\n4,5,6\n')
-    assert_refused(path, 'Length of header', lambda: load_csv(path))
+    assert_refused(path, 'line 2', lambda: load_csv(path))
+
+
+HEADER, MEGABYTE = gzip.compress(b'a,b\n'), gzip.compress(b'1,1\n' * 2**18)
+BOMBS = {  # a file of gzip may have several members, of which the last declares its own size only
+    'zeros': gzip.compress(bytes(2**20)) * 2**9,
+    'rows': HEADER + MEGABYTE * 2**9,
+    'many members': HEADER + gzip.compress(b'') * 2**16 + MEGABYTE * 2**9,
+    'twice': gzip.compress(MEGABYTE * 2**9),
+}
+
+
+@pytest.mark.parametrize('name', BOMBS)
+@pytest.mark.parametrize('read', [load_csv, load, file_kind])
+def test_a_packed_table_is_not_unpacked_beyond_a_bound(name, read, tmp_path):
+    "Half a gigabyte of text in a file of less than two megabytes; the kind of a file is found in its beginning"
+    (path := tmp_path / 'bomb.csv.gz').write_bytes(BOMBS[name])
+    if read is file_kind and name in ('rows', 'many members'):
+        assert run_bounded(lambda: read(path)) == ''
+    else:
+        assert_refused(path, '', lambda: read(path))
+
+
+@pytest.mark.parametrize('read', [load_csv, load])
+def test_a_parquet_table_that_declares_gigabytes_is_refused(read, tmp_path):
+    zeros = pa.table({'x': pa.array(np.zeros(2**25), pa.float64())})
+    pq.write_table(zeros, path := tmp_path / 'bomb.csv', compression='zstd', use_dictionary=False)
+    assert path.stat().st_size < 2**18
+    assert_refused(path, 'more than there can be', lambda: read(path))
+
+
+@pytest.mark.parametrize(
+    'text', ['"' * 2**22, ',' * 2**22, 'a,b\n' + ' ' * 2**22, '#\n' * 2**21, 'a,b\n1,"' + 'x' * 2**22]
+)
+def test_text_of_one_character_is_refused_in_linear_time(text, tmp_path):
+    (path := tmp_path / 'text.csv').write_text(text)
+    assert_refused(path, '', lambda: load_csv(path))
 
 
 def test_a_table_of_100000_columns_is_refused(tmp_path):

@@ -4,7 +4,7 @@ Each string in a specimen of each format is replaced by `os:getcwd`, `builtins:p
 whose import prints); then every reader of that format reads the file.
 """
 
-import builtins, csv, importlib, io, json, os, re, shutil, sys, zipfile
+import builtins, csv, gzip, importlib, io, json, os, re, shutil, sys, zipfile
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -213,6 +213,12 @@ def safetensors_fields(path):
     return json_fields(json.dumps(metadata), replaced)
 
 
+def gzip_fields(data):
+    "The strings of a packed CSV table"
+    fields = csv_fields(gzip.decompress(data))
+    return {k: lambda word, change=change: gzip.compress(change(word)) for k, change in fields.items()}
+
+
 def text_fields(path):
     "The strings of a file: field -> a function from a word to the changed bytes"
     data, kind = path.read_bytes(), path.suffix
@@ -224,6 +230,7 @@ def text_fields(path):
         return {'all': lambda word: word.encode()}
     functions = {
         '.csv': csv_fields,
+        '.gz': gzip_fields,
         '.parquet': parquet_fields,
         '.npz': npz_fields,
         '.zip': zip_fields,

@@ -4,14 +4,15 @@
 
 # %% auto #0
 __all__ = ['MAX_JSON', 'Field', 'TEXT', 'COUNT', 'POSITIVE', 'REAL', 'NUMBER', 'TABLE', 'LIST', 'TEXTS', 'RATE', 'FILES',
-           'MAX_BYTES', 'PATIENCE', 'make_folder', 'atomic_path', 'remove_temporary', 'atomic_folder', 'write_json',
-           'checksum', 'sample_path', 'check_name', 'inside', 'all_inside', 'open_file', 'file_size', 'is_safetensors',
-           'reading', 'with_advice', 'read_bytes', 'read_json', 'is_whole', 'check_whole', 'is_real', 'check_fields',
-           'table_text', 'table_rows', 'parse_whole', 'parse_real', 'check_zip', 'max_unpacked', 'Npz', 'read_npz',
-           'open_lock', 'lock_file', 'only_writer', 'runtime_folder']
+           'MAX_BYTES', 'MISSING_WORDS', 'PATIENCE', 'make_folder', 'atomic_path', 'remove_temporary', 'atomic_folder',
+           'write_json', 'checksum', 'sample_path', 'check_name', 'inside', 'all_inside', 'open_file', 'file_size',
+           'is_safetensors', 'reading', 'with_advice', 'read_bytes', 'read_json', 'is_whole', 'check_whole', 'is_real',
+           'check_fields', 'foreign_format', 'max_unpacked', 'table_text', 'table_head', 'table_rows', 'parse_whole',
+           'parse_real', 'is_number_word', 'first_non_number', 'check_zip', 'Npz', 'read_npz', 'open_lock', 'lock_file',
+           'only_writer', 'runtime_folder']
 
 # %% ../../nbs/00_core/00_files.ipynb #a2f56e8e
-import csv, errno, hashlib, io, json, math, os, re, shutil, stat, sys, tempfile, time, uuid, zipfile
+import codecs, csv, errno, gzip, hashlib, io, json, math, os, re, shutil, stat, sys, tempfile, time, uuid, zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.resources import files
@@ -347,20 +348,130 @@ def check_fields(content: Any, fields: Mapping[str, Field], where: str | Path) -
             raise ValueError(f"{where}: the field {name!r} is {content[name]!r:.80}; expected {words}")
     return content
 
+# %% ../../nbs/00_core/00_files.ipynb #5e1c9a07
+_AS_CSV = "save it as 'CSV UTF-8' there"
+_UNPACK = 'unpack it first, or pack it with gzip'
+_WITH_PANDAS = 'read it with pandas and give the DataFrame to Recording.from_table'
+_FORMATS = (  # first bytes, what begins so, and how it becomes a table
+    (b'PAR1', 'a Parquet file', _WITH_PANDAS),
+    (b'\x1f\x8b', 'packed by gzip', _UNPACK),
+    (b'BZh', 'packed by bzip2', _UNPACK),
+    (b'\xfd7zXZ\x00', 'packed by xz', _UNPACK),
+    (b'\x28\xb5\x2f\xfd', 'packed by zstd', _UNPACK),
+    (b'\x89HDF\r\n\x1a\n', 'an HDF5 file', _WITH_PANDAS),
+    (b'ARROW1', 'a Feather (Arrow) file', _WITH_PANDAS),
+    (b'FEA1', 'a Feather file', _WITH_PANDAS),
+    (b'\x93NUMPY', 'an array of NumPy (.npy)', 'give the array to Recording.from_arrays'),
+    (b'\xd0\xcf\x11\xe0', 'a spreadsheet (.xls)', _AS_CSV),
+    (b'<!DOCTYPE', 'a web page', 'export the table as CSV'),
+    (b'<html', 'a web page', 'export the table as CSV'),
+    (b'{"', 'JSON', _WITH_PANDAS),
+    (b'%PDF', 'a PDF', 'export the table as CSV'),
+    (b'SQLite format 3', 'an SQLite database', _WITH_PANDAS),
+    (b'MATLAB 5.0', 'a file of MATLAB', 'write the table there with writetable'),
+)
+_ZIPS = (  # bytes near the beginning of a zip archive
+    (b'[Content_Types].xml', 'a spreadsheet (.xlsx)', _AS_CSV),
+    (b'opendocument.spreadsheet', 'a spreadsheet (.ods)', _AS_CSV),
+    (b'.npy', 'an archive of NumPy (.npz)', 'give its arrays to Recording.from_arrays'),
+    (b'', 'a zip archive', 'unpack it first'),
+)
+
+
+def foreign_format(head: bytes) -> tuple[str, str] | None:
+    """Return what a file is by its first bytes, and how it becomes a table; None for text and unknown formats.
+
+    Parameters
+    ----------
+    head : some hundred bytes
+    """
+    formats = _ZIPS if head.startswith((b'PK\x03\x04', b'PK\x05\x06')) else _FORMATS
+    for mark, words, cure in formats:
+        if mark in head if formats is _ZIPS else head.startswith(mark):
+            return words, cure
+    if head[4:9] == b'\x00\x00\x00\x00{':
+        return 'a file of safetensors', 'open it with srlviz.load'
+    if head[:1] == b'\x80' and head[1:2] in (b'\x02', b'\x03', b'\x04', b'\x05'):
+        return 'a pickle, which can run any command and is never read', 'write the table as CSV or Parquet'
+    return None
+
+# %% ../../nbs/00_core/00_files.ipynb #a3f1d7c6
+MAX_BYTES = 2**31  # unpacked size of a single file
+
+
+def max_unpacked(path: str | Path) -> int:
+    """Limit on the unpacked size of a file of results: 64 MB and two hundred times its size, up to `MAX_BYTES`.
+
+    Measured numbers and text never compress that well; zeros, which would take time to read, do.
+    """
+    return min(MAX_BYTES, 2**26 + 200 * os.stat(path).st_size)
+
 # %% ../../nbs/00_core/00_files.ipynb #da62d60b
 _MAX_TABLE = 2**26  # bytes
 _CONTROL = re.compile('[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]')  # control characters
+_UTF16 = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
 
 
 def table_text(path: str | Path, what: str = 'a table', max_bytes: int = _MAX_TABLE) -> str:
-    """Read the text of a table.
+    """Read the text of a table in UTF-8, or in UTF-16 with its mark; it may be packed by gzip.
 
     Raises
     ------
-    ValueError : naming the file, if it is not regular, has more than `max_bytes`, or is not text in UTF-8
+    ValueError : naming the file, if it is not regular, has more than `max_bytes`, also unpacked, or is not text
     """
     with reading(path, what):
-        text = read_bytes(path, max_bytes).decode('utf-8-sig')
+        with open_file(path) as f:
+            is_packed = f.read(2) == b'\x1f\x8b'
+        data = _unpacked(path, max_bytes) if is_packed else read_bytes(path, max_bytes)
+        return _decoded(data, path, what)
+
+
+def table_head(path: str | Path, what: str = 'a table', n_bytes: int = 2**20) -> str:
+    """Read whole lines at the beginning of a table, as `table_text`, whose text has at most `n_bytes`."""
+    with reading(path, what), open_file(path) as f:
+        is_packed = f.read(2) == b'\x1f\x8b'
+        f.seek(0)
+        with gzip.GzipFile(fileobj=f) if is_packed else f as unpacked:
+            data = unpacked.read(n_bytes + 1)
+        text = _decoded(data[:n_bytes], path, what, final=len(data) <= n_bytes)
+        return text if len(data) <= n_bytes else text[: text.rfind('\n') + 1] or text
+
+
+def _unpacked(path: str | Path, max_bytes: int) -> bytes:
+    "Unpack a file of gzip block by block, up to a limit; the size that it declares is compared first, and not believed"
+    limit = min(max_bytes, max_unpacked(path))
+    too_long = ValueError(f"{path} is packed and has more than {limit:,} bytes unpacked; split it into several files")
+    with open_file(path) as f:
+        f.seek(-min(4, os.fstat(f.fileno()).st_size), os.SEEK_END)
+        if int.from_bytes(f.read(4), 'little') > limit:
+            raise too_long
+        f.seek(0)
+        blocks, size = [], 0
+        with gzip.GzipFile(fileobj=f) as unpacked:
+            while block := unpacked.read(2**20):
+                size += len(block)
+                if size > limit:
+                    raise too_long
+                blocks.append(block)
+    return b''.join(blocks)
+
+
+def _decoded(data: bytes, path: str | Path, what: str, final: bool = True) -> str:
+    "Decode the text of a table, of which `final` is the end; what is no text is named"
+    foreign = foreign_format(data[:1000])
+    if foreign:
+        raise ValueError(f"{path} is {foreign[0]}, and not {what}; {foreign[1]}")
+    encoding = 'utf-16' if data.startswith(_UTF16) else 'utf-8-sig'
+    try:
+        text = codecs.getincrementaldecoder(encoding)().decode(data, final)
+    except UnicodeDecodeError as e:
+        if encoding == 'utf-16' or b'\x00' in data[:1000]:
+            raise
+        line = data.count(b'\n', 0, e.start) + 1
+        raise ValueError(
+            f"{path}, line {line}: the byte 0x{data[e.start]:02x} is not UTF-8; if this is {what} in Windows-1252, "
+            "save it as 'CSV UTF-8', or convert it with `iconv -f WINDOWS-1252 -t UTF-8`"
+        ) from e
     match = _CONTROL.search(text)
     if match:
         line = text.count('\n', 0, match.start()) + 1
@@ -413,10 +524,29 @@ def parse_real(text: str) -> float:
         raise ValueError(f"expected a number, got {text!r:.60}")
     return float(text)
 
+# %% ../../nbs/00_core/00_files.ipynb #9be5701c
+MISSING_WORDS = frozenset(
+    '#N/A|#N/A N/A|#NA|-1.#IND|-1.#QNAN|-NaN|-nan|1.#IND|1.#QNAN|<NA>|N/A|NA|NULL|NaN|None|n/a|nan|null|'.split('|')
+)  # of pandas.read_csv
+_NUMBER_WORD = re.compile(r'\s*[-+]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|inf(inity)?|nan)\s*', re.IGNORECASE)
+
+
+def is_number_word(word: str) -> bool:
+    """Whether a word is a number with a decimal point, infinite or NaN."""
+    return _NUMBER_WORD.fullmatch(word) is not None
+
+
+def first_non_number(column: Iterable) -> tuple[int, str] | None:
+    """Return the first row, counted from 0, whose text is neither a number nor a missing value, and this text.
+
+    None if there is no such row; values that are no text, such as NaN, are passed over.
+    """
+    for row, word in enumerate(column):
+        if isinstance(word, str) and word not in MISSING_WORDS and not is_number_word(word):
+            return row, word
+    return None
+
 # %% ../../nbs/00_core/00_files.ipynb #c876e197
-MAX_BYTES = 2**31  # unpacked size of a single file
-
-
 def check_zip(z: zipfile.ZipFile, packed: bool = True) -> dict[str, zipfile.ZipInfo]:
     """Check the members of a zip before any is unpacked; return name -> member.
 
@@ -440,14 +570,6 @@ def check_zip(z: zipfile.ZipFile, packed: bool = True) -> dict[str, zipfile.ZipI
     return members
 
 # %% ../../nbs/00_core/00_files.ipynb #1100ba99
-def max_unpacked(path: str | Path) -> int:
-    """Limit on the unpacked size of a file of results: 64 MB and two hundred times its size, up to `MAX_BYTES`.
-
-    Measured numbers and text never compress that well; zeros, which would take time to read, do.
-    """
-    return min(MAX_BYTES, 2**26 + 200 * os.stat(path).st_size)
-
-
 class Npz:
     """An open .npz file without pickles: headers are checked when it is opened, `read(name)` unpacks an array.
 

@@ -6,7 +6,7 @@
 __all__ = ['from_rollout', 'Video', 'add_video', 'load_csv', 'load_minari', 'load_lerobot']
 
 # %% ../../nbs/02_data/02_importers.ipynb #bc8271a7
-import io, math, re, warnings
+import math, re, warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -18,12 +18,14 @@ import pyarrow as pa
 from gymnasium import spaces
 
 from ..core.files import COUNT, LIST, MAX_BYTES, TABLE, TEXT, check_fields, checksum, inside, is_real, is_whole
-from ..core.files import read_json, reading, table_rows, table_text
+from ..core.files import file_size, read_json, reading
 from ..core.names import unknown
 from ..core.play import flat, split_observations, spread_factors
 from ..core.recordings import Episode, Factor, Recording
 from ..core.storage import ENDINGS, SPLITS, LazyColumns
 from ..core.views.windows import FilmRows
+from . import tables
+from .tables import MAX_COLUMNS
 from .video import FilmFile, open_video
 from ..core.storage.parquet import open_footer, read_groups, read_table
 
@@ -304,44 +306,42 @@ def _label_episodes(paths: Sequence[Path], tables: Sequence, column: str | None)
             labels = table[column].map(str, na_action='ignore')
         rows, found = pd.factorize(labels)
         codes.append(np.where(rows < 0, -1, rows + len(names)))
-        names |= {f'{name} of file {i}, {path}': name for name in found}
+        where = f' of file {i}, {path}' if len(paths) > 1 else ''
+        names |= {f'{name}{where}': name for name in found}
     return pd.Categorical.from_codes(np.concatenate(codes), [*names]), names
 
 # %% ../../nbs/02_data/02_importers.ipynb #e389798c
-_MAX_COLUMNS = 10_000  # of a table; each may become a factor
+def _check_once(paths: Sequence[Path]) -> None:
+    "Refuse a file that is given twice, or two files with the same content: their rows would count twice"
+    seen = {}
+    for path in paths:
+        size = file_size(path)
+        for other in seen.get(size, []):
+            if path.resolve() == other.resolve():
+                raise ValueError(f"path has {path} twice, and its rows would count twice; give each file once")
+            if checksum(path) == checksum(other):
+                raise ValueError(
+                    f"path has {path} and {other}, which have the same content, and their rows would count twice; give "
+                    "one of them"
+                )
+        seen.setdefault(size, []).append(path)
 
 
-def _separators(text: str, sep: str | None, decimal: str | None) -> tuple[str, str]:
-    "Separator of cells and decimal point, as given, or else as the first lines of a table show them"
-    head = text.lstrip('\n')[:100_000]
-    if sep is None:
-        header = head.partition('\n')[0]
-        sep = next((c for c in ',;\t' if c in header), ',')
-    if decimal is None:
-        has = {c: re.search(rf'(?m)(^|;)-?[0-9]+[{c}][0-9]+(;|\r?$)', head) for c in ',.'}
-        decimal = ',' if sep == ';' and has[','] and not has['.'] else '.'
-    for name, value in dict(sep=sep, decimal=decimal).items():
-        if not isinstance(value, str) or len(value) != 1 or value in '"\r\n':
-            raise ValueError(f"{name} is one character, such as ';' or ','; got {value!r:.80}")
-    if sep == decimal:
-        raise ValueError(f"sep and decimal are both {sep!r}")
-    return sep, decimal
-
-
-def _read_csv(path: Path, sep: str | None, decimal: str | None) -> pd.DataFrame:
-    "Read a CSV file strictly"
-    with reading(path, 'a table of comma-separated values'):
-        text = table_text(path)
-        sep, decimal = _separators(text, sep, decimal)
-        n_columns = 1 + max(line.count(sep) for line in text.splitlines() or [''])
-        if n_columns > _MAX_COLUMNS:
-            raise ValueError(f"it has {n_columns:,} columns, more than {_MAX_COLUMNS:,}")
-        for name, n in Counter(next(table_rows(text, path, sep))[1]).items():
-            if name and n > 1:  # pandas would rename the second
-                raise ValueError(f"it has two columns {name!r:.80}")
-        with warnings.catch_warnings():
-            warnings.simplefilter('error', pd.errors.ParserWarning)  # rows with more cells than the header
-            return pd.read_csv(io.StringIO(text), index_col=False, sep=sep, decimal=decimal)
+def _read_tables(
+    paths: Sequence[Path], literal: Sequence[str], factors: Sequence[str], options: Mapping[str, str | None]
+) -> list[pd.DataFrame]:
+    "Read tables with the same columns; one that is text in a table is text in all"
+    read = [tables.read_table(p, literal=literal, factors=factors, **options) for p in paths]
+    for p, table in zip(paths, read):
+        if [*table] != [*read[0]]:
+            differ = sorted({*map(str, table)} ^ {*map(str, read[0])}) or ['their order']
+            raise ValueError(f"{p} has other columns than {paths[0]}: {', '.join(differ)}")
+    is_text = [{k for k, dtype in table.dtypes.items() if dtype == 'str'} for table in read]
+    texts = set().union(*is_text)
+    for i, p in enumerate(paths):
+        if is_text[i] < texts:
+            read[i] = tables.read_table(p, literal=[*literal, *texts], **options)
+    return read
 
 
 def _own_name(name: str, names: Mapping[str, str]) -> str:
@@ -354,7 +354,7 @@ def load_csv(
     path: str | Path | Sequence[str | Path],
     *,
     episode: str | None = None,
-    factors: Sequence[str] = (),
+    factors: Sequence[str | Factor] | Mapping[str, str | Factor] = (),
     obs: Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     actions: str | Sequence[str] | None = None,
     rewards: str | None = None,
@@ -368,19 +368,21 @@ def load_csv(
     pauses: str = 'split',
     sep: str | None = None,
     decimal: str | None = None,
+    thousands: str | None = None,
 ) -> Recording:
-    """Load CSV files with one row per step, and optionally videos.
+    """Load files of CSV, other text with separators or Parquet, with one row per step, and optionally videos.
 
     Parameters
     ----------
     path : of a file, or of several with the same columns; each holds one episode, or several if `episode` is given, and
-        no episode spans two files
+        no episode spans two files. Its content decides what a file is, not its ending
     episode, factors, obs, actions, rewards, time, split, about, name, hz, fill, pauses : see `Recording.from_table`;
-        without `episode`, an episode has the name of its file
+        without `episode`, an episode has the name of its file. Names of episodes are the words of the file; a factor is
+        text if it is a 'class', and unless its words are plainly numbers
     video : see `add_video`. Rows are matched by their rate: where `time` pauses and the film goes on, give a film for
         each part of the episode
-    sep, decimal : separator of cells and decimal point, as in pandas; None: tabs or semicolons if the first line has
-        them and no comma, and decimal commas if all decimal numbers between semicolons have them
+    sep, decimal, thousands : separator of cells, decimal point, and mark between thousands, as in pandas; None: those
+        that the table shows, see `srlviz.data.tables.read_table`
 
     Returns
     -------
@@ -391,17 +393,33 @@ def load_csv(
     ValueError : naming the file or the column, and what is wrong with it
     """
     paths = [Path(p) for p in ([path] if isinstance(path, (str, Path)) else path)]
-    tables = []
-    for p in paths:
-        table = _read_csv(p, sep, decimal)
-        if tables and [*table] != [*tables[0]]:
-            differ = sorted({*map(str, table)} ^ {*map(str, tables[0])}) or ['their order']
-            raise ValueError(f"{p} has other columns than {paths[0]}: {', '.join(differ)}")
-        tables.append(table)
-    table, names = pd.concat(tables, ignore_index=True), {}
-    if episode is None or len(paths) > 1 and episode in table:
-        ids, names = _label_episodes(paths, tables, episode)
-        if episode is not None and obs is None and episode not in factors:
+    _check_once(paths)
+    factor_names = [f.name if isinstance(f, Factor) else f for f in factors]
+    kinds = {k: factors[k] if isinstance(factors, Mapping) else f for k, f in zip(factor_names, factors)}
+    kinds = {k: f.kind if isinstance(f, Factor) else f for k, f in kinds.items()}
+    words = [k for k, kind in kinds.items() if kind == 'class']
+    labels = [k for k, kind in kinds.items() if kind not in ('class', 'number', 'continuous')]
+    read = _read_tables(
+        paths,
+        words if episode is None else [*words, episode],
+        labels,
+        {'sep': sep, 'decimal': decimal, 'thousands': thousands},
+    )
+    table, names = pd.concat(read, ignore_index=True), {}
+    if episode in table:
+        for p, part in zip(paths, read):
+            missing = np.flatnonzero(part[episode].isna())
+            if len(missing):
+                raise ValueError(
+                    f"{p}: the column {episode!r:.80} has {len(missing):,} missing values, the first in row "
+                    f"{missing[0]:,}; give each row its episode, or drop these rows"
+                )
+    is_used = episode in factor_names or obs is not None  # as numbers, too
+    if episode is None or episode in table and (len(paths) > 1 or is_used):
+        ids, names = _label_episodes(paths, read, episode)
+        if episode is not None and is_used:
+            table[episode] = tables.plain_numbers(table[episode])
+        elif episode is not None:
             table = table.drop(columns=episode)  # the number of an episode is no observation
         episode = next(k for k in ('episode', 'file', object()) if k not in table)
         table[episode] = ids
@@ -823,10 +841,10 @@ def load_lerobot(path: str | Path, *, factors: Sequence[str] | None = None, name
     columns = _lerobot_columns(info['features'], factors)
     factor_columns = [k for k, (group, _) in columns.items() if group == 'factor']
     n_factors = sum(math.prod(info['features'][k]['shape']) for k in factor_columns)
-    if n_factors > _MAX_COLUMNS:
+    if n_factors > MAX_COLUMNS:
         raise ValueError(
             f"{root / 'meta' / 'info.json'}: the columns {', '.join(factor_columns):.200} would become {n_factors:,} "
-            f"factors; choose columns with at most {_MAX_COLUMNS:,} numbers together, factors=[...]"
+            f"factors; choose columns with at most {MAX_COLUMNS:,} numbers together, factors=[...]"
         )
     table = _lerobot_episodes(root, info)
     episodes = _LeRobotEpisodes(root, info, table, columns)

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from ..core.files import Npz, inside, is_safetensors, open_file, read_json, reading, table_rows, table_text
+from ..core.files import Npz, foreign_format, inside, is_safetensors, open_file, read_json, reading
 from ..core.names import unknown
 
 # %% ../../nbs/09_studies/08_load.ipynb #a562fa4b
@@ -52,16 +52,38 @@ def file_kind(path: str | Path) -> str:
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
-    if path.is_dir():
-        kind = _folder_kind(path)
-    elif path.suffix.lower() in _FILE_TESTS:
-        kind = _FILE_TESTS[path.suffix.lower()](path)
-    else:
-        kind = _tensors_kind(path) if is_safetensors(path) else ''
+    kind = _folder_kind(path) if path.is_dir() else _content_kind(path)
     if not kind:
         readable = ', '.join(k.words for k in FILE_KINDS.values())
         raise ValueError(f"path {str(path)!r} is none of these: {readable}")
     return kind
+
+
+def _content_kind(path: Path) -> str:
+    "Find the kind of a file by its first bytes; its ending says only which reader names the fault of a damaged one."
+    with open_file(path) as f:
+        head = f.read(1000)
+    foreign = foreign_format(head)
+    if is_safetensors(path) and int.from_bytes(head[:8], 'little') <= path.stat().st_size:
+        return _tensors_kind(path)
+    if head.startswith(b'PK') and b'.npy' in head:
+        return _npz_kind(path)
+    if head.lstrip()[:1] in (b'{', b'[') and (kind := _json_kind(path)) is not None:
+        return kind
+    if foreign and not head.startswith(_TABLES):
+        raise ValueError(f"{path} is {foreign[0]}, which srlviz does not read; {foreign[1]}")
+    try:
+        return _table_kind(path)
+    except ValueError:
+        damaged = _DAMAGED.get(path.suffix.lower())
+        if damaged is not None:
+            return damaged(path)
+        if b'\x00' in head:
+            return ''  # no text
+        raise
+
+
+_TABLES = b'PAR1', b'\x1f\x8b'  # Parquet, gzip
 
 
 def _folder_kind(folder: Path) -> str:
@@ -99,18 +121,24 @@ def _tensors_kind(path: Path) -> str:
 
 
 def _table_kind(path: Path) -> str:
-    "Tell a table of scores from another CSV file by its first line."
-    _, header = next(table_rows(table_text(path), path))
-    return 'scores' if {'study', 'metric', 'value'} <= {*header} else 'table'
+    "Tell a table of scores from another table by the names of its columns."
+    from srlviz.data.tables import table_header
+
+    return 'scores' if {'study', 'metric', 'value'} <= {*table_header(path)} else 'table'
 
 
-def _json_kind(path: Path) -> str:
-    "Tell a scorecard from other JSON by its format."
-    content = read_json(path)
+def _json_kind(path: Path) -> str | None:
+    "Tell a scorecard from other JSON by its format; None if it is no JSON, and not called so."
+    try:
+        content = read_json(path)
+    except ValueError:
+        if path.suffix.lower() == '.json':
+            raise
+        return None
     return 'scorecard' if isinstance(content, dict) and content.get('format') == 'srlviz scorecard' else ''
 
 
-_FILE_TESTS = {'.npz': _npz_kind, '.safetensors': _tensors_kind, '.csv': _table_kind, '.json': _json_kind}
+_DAMAGED = {'.npz': _npz_kind, '.safetensors': _tensors_kind}
 
 # %% ../../nbs/09_studies/08_load.ipynb #49bb0aab
 def load(path: str | Path, kind: str = '', **options):

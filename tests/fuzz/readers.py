@@ -3,7 +3,7 @@
 The rule accepts the changes of the file that no reader could detect.
 """
 
-import hashlib, json, sys
+import hashlib, io, json, sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -1526,15 +1526,44 @@ def walk(place):
     (place / 'walk.csv').write_text('\n'.join(['run,t,a,b,room,part', *rows, '']))
 
 
+def walk_packed(place):
+    import gzip
+
+    walk(place)
+    text = (place / 'walk.csv').read_bytes()
+    (place / 'walk.csv').unlink()
+    (place / 'walk.csv.gz').write_bytes(gzip.compress(text, mtime=0))
+
+
+def read_walk_packed(place):
+    return read_walk(place, 'walk.csv.gz')
+
+
+def walk_parquet(place):
+    walk(place)
+    pd.read_csv(place / 'walk.csv', dtype={'run': str}).to_parquet(place / 'walk.parquet')
+    (place / 'walk.csv').unlink()
+
+
+def read_walk_parquet(place):
+    return read_walk(place, 'walk.parquet')
+
+
+def _same_columns(old, new, differ):
+    "Accept other values, also of another type, in the same columns: such a file is another table"
+    import pyarrow.parquet as pq
+
+    a, b = (pq.ParquetFile(io.BytesIO(x)).read() for x in (old, new))
+    return a.column_names == b.column_names
+
+
 spaced = lambda v: numeral()(v.strip())
 
 
-def read_walk(place):
+def read_walk(place, name='walk.csv'):
     from srlviz.data.importers import load_csv
 
-    return of_recording(
-        load_csv(place / 'walk.csv', episode='run', factors=['room'], obs=['a', 'b'], time='t', split='part')
-    )
+    return of_recording(load_csv(place / name, episode='run', factors=['room'], obs=['a', 'b'], time='t', split='part'))
 
 
 def monitor(place):
@@ -1572,6 +1601,8 @@ THIRD_PARTY = [
         read_walk,
         csv_with({'a': spaced, 'b': spaced, 'room': WORDS, 'run': WORDS, 't': spaced}),
     ),
+    Reader('load_csv of gzip', 'text', 'walk.csv.gz', walk_packed, read_walk_packed),
+    Reader('load_csv of Parquet', 'parquet', 'walk.parquet', walk_parquet, read_walk_parquet, _same_columns),
     Reader('episodes_of', 'csv', '0.monitor.csv', monitor, read_monitor, _monitor_rule),
 ]
 
