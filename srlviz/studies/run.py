@@ -37,12 +37,11 @@ def _parse_literal(value):
 
 
 def _parse_any(value):
-    "Parse text as a plain Python or JSON value, if it is one; otherwise it stays text."
-    with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
-        parsed = _parse_literal(value)
-        if parsed is None or isinstance(parsed, (bool, int, float, str, list, tuple, dict)):
-            return parsed
-    return value
+    "Parse text as a Python or JSON literal, if it is one; otherwise it stays text."
+    try:
+        return _parse_literal(value)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return value
 
 
 def _parse_list(value):
