@@ -128,3 +128,12 @@ def test_a_trial_that_ends_itself_has_failed(tmp_path):
     found = sweep(leaves, dict(n=[1, 2]), tmp_path / 'out', progress=False)
     runs = pd.DataFrame(found.runs).set_index('n')
     assert runs['status'].to_dict() == {1: 'done', 2: 'failed'} and runs['error'][2] == 'SystemExit'
+
+
+def corner(size=(84, 84)):
+    return [score_row(study='tiny', task='a', method=str(size), metric='square', value=1)]
+
+
+def test_a_tuple_of_a_trial_stays_a_tuple(tmp_path):
+    found = sweep(corner, dict(size=[(64, 64), [32, 32]]), tmp_path / 'out', progress=False)
+    assert sorted(found.scores['method']) == ['(32, 32)', '(64, 64)']

@@ -182,7 +182,7 @@ def parse_value(value, kind: str, default=None):
 
 # %% ../../nbs/09_studies/00_run.ipynb #28315c2d
 def inert_value(value: Any) -> Any:
-    """Convert a value to types that a notebook can hold: None, bool, int, float, str, and lists, tuples and dicts of them.
+    """Convert a value to types that a notebook can hold: None, bool, int, float, str, lists, tuples and dicts of them.
 
     Raises
     ------
@@ -269,7 +269,7 @@ def _parameters_cell(values: dict[str, Any], declared: dict[str, dict]) -> str:
 
 # %% ../../nbs/09_studies/00_run.ipynb #de12ce15
 def _declared_in(source: str) -> dict[str, dict[str, Any]]:
-    "The parameters that a cell declares, as `declared_parameters` returns them; {} if the cell contains any other code."
+    "The parameters that a cell declares, see `declared_parameters`; {} if the cell contains any other code."
     for node in ast.parse(source).body:
         if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)):
             return {}
@@ -644,7 +644,8 @@ def run_study(
     ValueError : for an unknown study or parameter, a value of the wrong type, or a damaged notebook; nothing ran
     OSError : if out cannot be written, another run writes there, or a result would overwrite a file that is not a
         result of this study, such as the notebook itself (FileExistsError); nothing ran
-    StudyError : if a cell failed or ended the study (`raise SystemExit`), or the kernel died; <out>/<study>.failed.ipynb holds the traceback, earlier results stay
+    StudyError : if a cell failed or ended the study (`raise SystemExit`), or the kernel died;
+        <out>/<study>.failed.ipynb holds the traceback, earlier results stay
     """
     source = study_path(name, folder).resolve()
     study = source.stem
