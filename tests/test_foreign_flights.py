@@ -4,7 +4,7 @@ No file outside a set is read or changed, no content is used unchecked, nothing 
 instead of raising.
 """
 
-import hashlib, io, json, os, re, resource, shutil, signal, zlib
+import hashlib, io, json, os, re, resource, shutil, signal, struct, zlib
 from pathlib import Path
 
 import nbformat
@@ -1109,6 +1109,17 @@ def test_published_layout_is_read(published, tmp_path):
 
 
 FIRST = 'KSEA/flight1'
+
+
+def test_a_film_of_the_published_layout_is_shown_upright(published):
+    for n in 1, 2:
+        replace_by_video(published / 'KSEA' / f'flight{n}')
+        film = bytearray((published / 'KSEA' / f'flight{n}' / 'data.mp4').read_bytes())
+        header = film.index(b'tkhd') + 44
+        film[header : header + 36] = struct.pack('>9i', 0, 1 << 16, 0, -(1 << 16), 0, 0, 0, 0, 1 << 30)
+        (published / 'KSEA' / f'flight{n}' / 'data.mp4').write_bytes(film)
+    frames = read_published(published, columns='file')[0].obs['frame']
+    assert frames.shape[1:] == (32, 16, 3) and frames[0].shape == (32, 16, 3)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from ..core.storage import ENDINGS, SPLITS, LazyColumns
 from ..core.views.windows import FilmRows
 from . import tables
 from .tables import MAX_COLUMNS
-from .video import FilmFile, open_video
+from .video import FilmFile, open_video, shown_size
 from ..core.storage.parquet import open_footer, read_groups, read_table
 
 # %% ../../nbs/02_data/02_importers.ipynb #3be90a71
@@ -168,15 +168,18 @@ def from_rollout(
     )
 
 # %% ../../nbs/02_data/02_importers.ipynb #3d761baf
-_CONVERT_ADVICE = "convert it to a constant rate: `ffmpeg -i in.mp4 -fps_mode cfr out.mp4`"
+_FILM_ADVICE = "give a whole film of a constant rate: `ffmpeg -i in.mp4 -fps_mode cfr out.mp4` converts one"
 
 
 class Video(FilmFile):
     """The frames (T, H, W, 3) uint8 of a video, decoded when indexed.
 
+    Frames are turned upright and mirrored as the header says. Their pixels are as stored: they are not stretched where
+    the header says that pixels are not square, and an alpha channel is dropped.
+
     Parameters
     ----------
-    path : of an mp4
+    path : of a file in any container and codec that the installed FFmpeg reads
 
     Attributes
     ----------
@@ -184,24 +187,52 @@ class Video(FilmFile):
 
     Raises
     ------
-    ValueError : naming the file, if it is no video, does not declare its number of frames, or has no constant rate
+    ValueError : naming the file, if it is no video, is shorter than it declares, has no constant rate, or is to be
+        shown turned by an angle that is no multiple of 90 degrees
     """
 
+    _advice = _FILM_ADVICE
+    _expectation = "it had {} frames of {} x {} when it was opened"
+
     def __init__(self, path: str | Path):
-        with open_video(path, _CONVERT_ADVICE) as (container, stream):
-            n = stream.frames
-            self.hz = float(stream.average_rate or 0)
-            if not n or not self.hz:
-                raise ValueError(f"{path} does not declare how many frames it has; {_CONVERT_ADVICE}")
-            times = sorted(p.pts * stream.time_base for p in container.demux(stream) if p.size and p.pts is not None)
-            if [round(float(t * stream.average_rate)) for t in times] != [*range(n)]:
-                raise ValueError(f"{path} does not show its {n} frames at a constant rate; {_CONVERT_ADVICE}")
-            shape = n, stream.height, stream.width, 3
-        super().__init__(path, shape)
+        size = None
+        times = []
+        n_packets = 0
+        with open_video(path, self._advice) as (container, stream):
+            for packet in container.demux(stream):
+                n_packets += packet.size > 0
+                if packet.size and not packet.is_discard:
+                    times.append(packet.pts)
+                if size is None:
+                    size = next((shown_size(frame, path) for frame in packet.decode()), None)
+            if size is None:
+                raise ValueError(f"{path} has no frame that can be decoded; {self._advice}")
+            if n_packets < stream.frames:
+                raise ValueError(f"{path} declares {stream.frames} frames and holds {n_packets}; {self._advice}")
+            self.hz, self._start = _constant_rate(times, stream, path)
+            stored = stream.frames, stream.height, stream.width
+        super().__init__(path, (len(times), *size, 3))
+        self._stored = stored
+
+    def _clock(self, stream) -> tuple[float, float]:
+        return self._start, 1 / (float(stream.time_base) * self.hz)
 
     def content(self) -> str:
         """Return a checksum of the file."""
         return checksum(self.path)
+
+
+def _constant_rate(times: Sequence, stream, path) -> tuple[float, int]:
+    "Frames per second, as declared or else measured, and the time of the first; `times` are in ticks of the stream"
+    if None not in times:
+        times = np.sort(np.array(times, np.int64))
+        seconds = (times - times[0]) * float(stream.time_base)
+        declared = float(stream.average_rate or 0)
+        measured = float((len(times) - 1) / seconds[-1]) if seconds[-1] > 0 else 0
+        for hz in declared, measured:
+            if hz and np.array_equal(np.rint(seconds * hz), np.arange(len(times))):
+                return hz, int(times[0])
+    raise ValueError(f"{path} does not show its {len(times)} frames at a constant rate; {_FILM_ADVICE}")
 
 # %% ../../nbs/02_data/02_importers.ipynb #2b4a67f9
 def add_video(
@@ -215,7 +246,7 @@ def add_video(
     videos : a path for each episode, in order, or by the episode's name; a folder of them, named after the episodes or
         else sorted by name; or one path for a single episode
     name : of the modality
-    start : seconds of the first row in each video
+    start : seconds of the first row in each video, from its first frame
 
     Returns
     -------
@@ -263,7 +294,7 @@ def _video_paths(recording: Recording, videos) -> list:
     return paths
 
 
-_FILM_ENDINGS = '.mp4', '.m4v', '.mov', '.mkv', '.webm', '.avi'
+_FILM_ENDINGS = '.mp4', '.m4v', '.mov', '.mkv', '.webm', '.avi', '.mpg', '.mpeg', '.wmv', '.flv', '.ogv'
 
 
 def _rate_mismatch(film: Video, n: int, hz: float | None, start: float) -> list[str]:

@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['LINES', 'visible', 'quiet_papermill', 'read_notebook', 'studies_folder', 'tutorials', 'lessons', 'notebooks_folder',
-           'offered_studies', 'study_path', 'named_study', 'notebook_title', 'notebook_parameters', 'study_parameters',
-           'study_title', 'study_table', 'list_studies']
+           'offered_studies', 'study_path', 'named_study', 'notebook_title', 'notebook_parameters',
+           'declared_parameters', 'study_parameters', 'study_title', 'study_table', 'list_studies']
 
 # %% ../../nbs/09_studies/02_notebooks.ipynb #8326e048
-import ast, logging, re, uuid
+import ast, io, logging, operator, re, tokenize, uuid
 from collections.abc import Callable
 from importlib import resources
 from importlib.metadata import EntryPoint
@@ -260,25 +260,117 @@ def notebook_title(nb, name: str) -> str:
 
 def notebook_parameters(nb) -> dict[str, dict[str, Any]]:
     """Return the parameters that a notebook declares: name -> dict of type, default (a value) and help."""
-    from papermill.translators import PythonTranslator
-
-    quiet_papermill()
     cell = next((c for c in nb.cells if 'parameters' in c.metadata.get('tags', [])), None)
     if cell is None:
         return {}
     if len(cell.source) > _MAX_TEXT:
         raise ValueError(f"its parameters cell has {len(cell.source):,} characters, more than {_MAX_TEXT:,}")
-    return {p.name: _declared(p) for p in PythonTranslator.inspect(cell)}
-
-
-def _declared(p) -> dict[str, Any]:
-    "Return type, default and help of a parameter of papermill."
     try:
-        default = ast.literal_eval(p.default)
-    except (ValueError, SyntaxError, RecursionError, MemoryError):
-        default = p.default
-    kind = p.inferred_type_name.strip("'\"")
-    return dict(type=type(default).__name__ if kind == 'None' else kind, default=default, help=p.help.strip())
+        return declared_parameters(cell.source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # no valid Python: papermill reads it line by line
+        from papermill.translators import PythonTranslator
+
+        quiet_papermill()
+        return {
+            p.name: _parameter(p.inferred_type_name, _UNKNOWN, p.default, p.help)
+            for p in PythonTranslator.inspect(cell)
+        }
+
+
+_UNKNOWN = ast.Name('unknown')
+
+
+def declared_parameters(source: str) -> dict[str, dict[str, Any]]:
+    """Return the parameters that a cell of Python declares: name -> dict of type, default (a value) and help.
+
+    Raises
+    ------
+    SyntaxError, ValueError, RecursionError, MemoryError : if it is no valid Python
+    """
+    source = re.sub(r'(?m)^[ \t]*[%!].*$', '', source)  # magics
+    tree = ast.parse(source)
+    comments = {}
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            comments[token.start[0]] = token.string.lstrip('#').strip()
+    found = {}
+    for node in tree.body:
+        comment = comments.get(node.end_lineno, '')
+        match node:
+            case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation, value=ast.expr() as value):
+                found[name] = _parameter(ast.unparse(annotation), value, ast.unparse(value), comment)
+            case ast.Assign(targets=targets, value=value):
+                kind, comment = _TYPE_COMMENT.fullmatch(comment).groups()
+                for target in targets:
+                    if isinstance(target, ast.Name):
+                        found[target.id] = _parameter(kind or 'None', value, ast.unparse(value), comment)
+    return found
+
+
+_TYPE = r'[\w.]+(?:\[[^\]]*\]+)?'
+_TYPE_COMMENT = re.compile(rf'(?:type:\s*({_TYPE}(?:\s*\|\s*{_TYPE})*)\s*)?(.*)')
+
+
+def _parameter(kind: str, value: ast.expr, text: str, help: str) -> dict[str, Any]:
+    "Type, default and help of a parameter; `kind` is its annotation or 'None', `text` its default as written"
+    kind = kind.strip().strip('\'"')
+    inferred, default = _default_of(value, text)
+    return dict(type=inferred if kind == 'None' else kind, default=default, help=help.strip())
+
+# %% ../../nbs/09_studies/02_notebooks.ipynb #940b7872
+_CALLS = 'bool', 'dict', 'float', 'int', 'list', 'str', 'tuple'
+_DISPLAYS = {ast.List: 'list', ast.ListComp: 'list', ast.Tuple: 'tuple', ast.Dict: 'dict', ast.JoinedStr: 'str'}
+_OPERATIONS = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+}
+_MAX_BITS = 2**10  # of a whole number that is computed
+
+
+def _default_of(value: ast.expr, text: str) -> tuple[str, Any]:
+    "The type of a default, 'Any' if it is None or unknown, and its value, or else its text"
+    try:
+        default = ast.literal_eval(text)
+        return 'Any' if default is None else type(default).__name__, default
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        pass
+    try:
+        default = _number(value)
+        return type(default).__name__, default
+    except (ValueError, ArithmeticError, RecursionError):
+        pass
+    match value:
+        case ast.Call(func=ast.Name(id='Path') | ast.Attribute(attr='Path'), args=[ast.Constant(value=str(path))]):
+            return 'Path', Path(path)
+        case ast.Call(func=ast.Name(id=name)) if name in _CALLS:
+            return name, text
+        case ast.BinOp(left=ast.Constant(value=str())):
+            return 'str', text
+        case ast.Compare() | ast.UnaryOp(op=ast.Not()):
+            return 'bool', text
+    return _DISPLAYS.get(type(value), 'Any'), text
+
+
+def _number(node: ast.expr) -> int | float:
+    "Compute sums and products of numbers; a ValueError for anything else, or for a huge number"
+    match node:
+        case ast.Constant(value=int() | float() as x) if not isinstance(x, bool):
+            return x
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_number(operand)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATIONS:
+            a = _number(left)
+            b = _number(right)
+            bits = a.bit_length() * max(1, abs(b)) if isinstance(op, ast.Pow) and isinstance(a, int) else 0
+            x = _OPERATIONS[type(op)](a, b) if bits <= _MAX_BITS else None
+            if isinstance(x, float) or isinstance(x, int) and x.bit_length() <= _MAX_BITS:
+                return x
+    raise ValueError('no number')
 
 # %% ../../nbs/09_studies/02_notebooks.ipynb #2da73560
 def study_parameters(path: str | Path) -> dict[str, dict[str, Any]]:

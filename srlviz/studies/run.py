@@ -18,7 +18,8 @@ import numpy as np
 
 from ..core.files import file_size, make_folder, only_writer, read_json, reading
 from ..core.names import unknown
-from .notebooks import list_studies, notebook_parameters, quiet_papermill, read_notebook  # noqa: F401
+from .notebooks import declared_parameters, list_studies, notebook_parameters, quiet_papermill  # noqa: F401
+from .notebooks import read_notebook
 from .notebooks import studies_folder, study_parameters, study_path, study_title, visible  # noqa: F401
 from .page import is_srlviz_page, plot_html, to_html  # noqa: F401
 
@@ -33,6 +34,14 @@ def _parse_literal(value):
         return ast.literal_eval(value)
     except (ValueError, SyntaxError):
         return json.loads(value)
+
+
+def _parse_any(value):
+    "Parse text as a Python or JSON literal, if it is one; otherwise it stays text."
+    try:
+        return _parse_literal(value)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return value
 
 
 def _parse_list(value):
@@ -73,9 +82,9 @@ def _annotated_type(annotation: str, item: type | None = None):
 
     Parameters
     ----------
-    annotation : int, float, bool, str, Path, list, tuple, dict, `list[int]`, `Literal['a', 'b']`, `Optional[int]`, `int
-        | None` and so on
-    item : type of the items of a plain list
+    annotation : int, float, bool, str, Path, list, tuple, dict, Any, `list[int]`, `tuple[int, str]`,
+        `Literal['a', 'b']`, `Optional[int]`, `int | None` and so on
+    item : type of the items of a plain list or tuple
 
     Returns
     -------
@@ -91,9 +100,11 @@ def _annotated_type(annotation: str, item: type | None = None):
         bool=bool,
         str=Annotated[str, Strict()],
         dict=Annotated[dict, BeforeValidator(_parse_literal)],
+        Any=Annotated[Any, BeforeValidator(_parse_any)],
     )
-    item_type = types.get(item.__name__, Any) if item else Any
-    types['list'] = types['tuple'] = Annotated[list[item_type], BeforeValidator(_parse_list)]
+    item_type = types.get(item.__name__, Any) if item else types['Any']
+    types['list'] = Annotated[list[item_type], BeforeValidator(_parse_list)]
+    types['tuple'] = Annotated[tuple[item_type, ...], BeforeValidator(_parse_list)]
 
     def union(nodes):
         members = [read(n) for n in nodes]
@@ -110,19 +121,22 @@ def _annotated_type(annotation: str, item: type | None = None):
                 return None
             case ast.Constant(value=str(text)):
                 return _annotated_type(text, item)
-            case ast.Name(id=name):
+            case ast.Name(id=name) | ast.Attribute(attr=name):
                 return types.get(name, any_literal)
             case ast.BinOp(op=ast.BitOr()):
                 return union(_alternatives(node))
-            case ast.Subscript(value=ast.Name(id='Union'), slice=ast.Tuple(elts=elts)):
+            case ast.Subscript(value=ast.Name(id='Union') | ast.Attribute(attr='Union'), slice=ast.Tuple(elts=elts)):
                 return union(elts)
-            case ast.Subscript(value=ast.Name(id='Literal')):
+            case ast.Subscript(value=ast.Name(id='Literal') | ast.Attribute(attr='Literal')):
                 return Literal[ast.literal_eval(node.slice)]
-            case ast.Subscript(value=ast.Name(id='Optional')):
+            case ast.Subscript(value=ast.Name(id='Optional') | ast.Attribute(attr='Optional')):
                 return union([node.slice, ast.Constant(None)])
-            case ast.Subscript(value=ast.Name(id='list' | 'tuple')):
-                first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) else node.slice  # tuple[int, ...]
-                return Annotated[list[read(first)], BeforeValidator(_parse_list)]
+            case ast.Subscript(value=ast.Name(id='list')):
+                return Annotated[list[read(node.slice)], BeforeValidator(_parse_list)]
+            case ast.Subscript(value=ast.Name(id='tuple')):
+                elts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+                kinds = [Ellipsis if isinstance(e, ast.Constant) and e.value is ... else read(e) for e in elts]
+                return Annotated[tuple[*kinds], BeforeValidator(_parse_list)]
             case ast.Subscript(value=ast.Name(id='dict'), slice=ast.Tuple(elts=[key, of])):
                 return Annotated[dict[read(key), read(of)], BeforeValidator(_parse_literal)]
         return any_literal
@@ -153,7 +167,8 @@ def parse_value(value, kind: str, default=None):
     allows_none = default is None or 'None' in kind or 'Optional' in kind
     if allows_none and (value is None or str(value).lower() == 'none'):
         return None
-    item = type(default[0]) if isinstance(default, (list, tuple)) and default else None
+    items = {type(x) for x in default} if isinstance(default, (list, tuple)) else set()
+    item = items.pop() if len(items) == 1 else float if items == {int, float} else None
     if kind.startswith('list[') and isinstance(value, (bool, int, float)):
         value = [value]  # papermill's command passes a list of one number as the number
     try:
@@ -167,11 +182,11 @@ def parse_value(value, kind: str, default=None):
 
 # %% ../../nbs/09_studies/00_run.ipynb #28315c2d
 def inert_value(value: Any) -> Any:
-    """Convert a value to types that papermill writes as literals: None, bool, int, float, str, lists and dicts of them.
+    """Convert a value to types that a notebook can hold: None, bool, int, float, str, lists, tuples and dicts of them.
 
     Raises
     ------
-    ValueError : for anything else: papermill would write its text between quotes, unescaped
+    ValueError : for anything else
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -182,11 +197,18 @@ def inert_value(value: Any) -> Any:
     for kind in (bool, int, float, str):
         if isinstance(value, kind):
             return kind(value)
-    if isinstance(value, (list, tuple)):
+    if isinstance(value, tuple):
+        return tuple(inert_value(v) for v in value)
+    if isinstance(value, list):
         return [inert_value(v) for v in value]
     if isinstance(value, dict) and all(isinstance(k, str) for k in value):
         return {str(k): inert_value(v) for k, v in value.items()}
     raise ValueError(f"must consist of text, numbers, bools, None, lists, and dicts with text keys; got {value!r:.80}")
+
+
+def _takes_path(value, declared: dict) -> bool:
+    "Whether the text of a value stands for a Path: its parameter is a path, and its default is no text"
+    return isinstance(value, str) and 'Path' in declared['type'] and not isinstance(declared['default'], str)
 
 
 def _parse_parameters(
@@ -211,24 +233,47 @@ def _parse_parameters(
             raise unknown(f'parameter of {study}', name, declared)
         try:
             value = parse_value(value, declared[name]['type'], declared[name]['default'])
-            parsed[name] = inert_value(value) if inert else value
+            if inert:
+                value = inert_value(value)
+            elif _takes_path(value, declared[name]):
+                value = Path(value)
+            parsed[name] = value
         except ValueError as e:
             raise ValueError(f"parameter {name} of {study} {e}") from None
     return parsed
 
+# %% ../../nbs/09_studies/00_run.ipynb #ae5ad75d
+def _literal(value) -> str:
+    "Python source of an inert value"
+    if isinstance(value, dict):
+        return '{' + ', '.join(f'{k!r}: {_literal(v)}' for k, v in value.items()) + '}'
+    if isinstance(value, list):
+        return '[' + ', '.join(map(_literal, value)) + ']'
+    if isinstance(value, tuple):
+        return '(' + ''.join(f'{_literal(v)}, ' for v in value).rstrip() + ')'
+    if isinstance(value, float) and not np.isfinite(value):
+        return f"float('{value}')"
+    return ascii(value)
+
+
+def _parameters_cell(values: dict[str, Any], declared: dict[str, dict]) -> str:
+    "Source of the cell that sets parameters"
+    lines = []
+    for name, value in values.items():
+        text = _literal(value)
+        if _takes_path(value, declared[name]):
+            lines.insert(0, 'from pathlib import Path')
+            text = f'Path({text})'
+        lines.append(f'{name} = {text}')
+    return '\n'.join(['# Parameters', *dict.fromkeys(lines), ''])
+
 # %% ../../nbs/09_studies/00_run.ipynb #de12ce15
 def _declared_in(source: str) -> dict[str, dict[str, Any]]:
-    "The parameters that a cell declares: name -> type and default; {} if the cell contains any other code."
-    found = {}
+    "The parameters that a cell declares, see `declared_parameters`; {} if the cell contains any other code."
     for node in ast.parse(source).body:
         if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)):
             return {}
-        try:
-            default = ast.literal_eval(node.value)
-        except ValueError:
-            default = None
-        found[node.target.id] = dict(type=ast.unparse(node.annotation).strip('\'"'), default=default)
-    return found
+    return declared_parameters(source)
 
 
 def take_parameters(namespace: dict[str, Any]) -> None:
@@ -469,9 +514,11 @@ def _temporary_notebook(out: Path, study: str) -> Iterator[Path]:
         part.unlink(missing_ok=True)
 
 
-def _execute(nb, target: Path, parameters: dict, progress: bool, import_folders: list[str]):
-    "Run a notebook in the folder of `target`."
+def _execute(nb, target: Path, parameters: dict, cell: str, progress: bool, import_folders: list[str]) -> None:
+    "Run a notebook in the folder of `target`, with a cell that sets its parameters."
     import papermill
+    from nbformat.v4 import new_code_cell
+    from papermill.exceptions import PapermillExecutionError
 
     nb.metadata.pop('papermill', None)
     for c in nb.cells:
@@ -484,11 +531,15 @@ def _execute(nb, target: Path, parameters: dict, progress: bool, import_folders:
         display = Progress(nb.cells)
         options = dict(on_cell_start=display.start_cell, stdout_file=display, stderr_file=display)
     path = str(target).replace('{', '{{').replace('}', '}}')  # papermill fills parameters into paths
+    if parameters:
+        nb.cells = [c for c in nb.cells if 'injected-parameters' not in c.metadata.get('tags', [])]
+        place = next(i for i, c in enumerate(nb.cells, 1) if 'parameters' in c.metadata.get('tags', []))
+        nb.cells.insert(place, new_code_cell(cell, metadata=dict(tags=['injected-parameters'])))
+        nb.metadata.papermill = dict(default_parameters={}, parameters=parameters, version=papermill.__version__)
     try:
-        papermill.execute_notebook(
+        done = papermill.execute_notebook(
             nb,
             path,
-            parameters=parameters,
             kernel_name='python3',
             language='python',
             progress_bar=False,
@@ -499,6 +550,11 @@ def _execute(nb, target: Path, parameters: dict, progress: bool, import_folders:
     finally:
         if progress:
             display.close()
+    for i, c in enumerate(done.cells, 1):
+        for o in c.get('outputs', []):  # papermill takes sys.exit(0) for a success, although the other cells do not run
+            if o.get('ename') == 'SystemExit':
+                reason = f"{o.evalue or 0}: the study ended itself in its cell {i} of {len(done.cells)}"
+                raise PapermillExecutionError(i, c.execution_count, c.source, o.ename, reason, o.traceback)
 
 # %% ../../nbs/09_studies/00_run.ipynb #329f5b72
 def _mark_as_result(path: Path, study: str) -> None:
@@ -534,14 +590,14 @@ def _failure_error(part: Path, failed: Path, study: str, error: Exception) -> St
     return StudyError(f"study {visible(study)} stopped: {visible(text, lines=True)}{kept}")
 
 # %% ../../nbs/09_studies/00_run.ipynb #26ce139a
-def _run_in(out: Path, study: str, nb, source: Path, parameters: dict, progress: bool) -> None:
+def _run_in(out: Path, study: str, nb, source: Path, parameters: dict, cell: str, progress: bool) -> None:
     "Run a notebook and write its results to a locked folder."
     final, page, failed = _result_paths(out, study)
     for path in (final, page, failed):
         _check_free(path, study, source)
     with _temporary_notebook(out, study) as part:
         try:
-            _execute(nb, part, parameters, progress, _import_folders(source, parameters))
+            _execute(nb, part, parameters, cell, progress, _import_folders(source, parameters))
         except Exception as e:
             raise _failure_error(part, failed, study, e) from None
         kept = _move_result(part, final, study)
@@ -588,7 +644,8 @@ def run_study(
     ValueError : for an unknown study or parameter, a value of the wrong type, or a damaged notebook; nothing ran
     OSError : if out cannot be written, another run writes there, or a result would overwrite a file that is not a
         result of this study, such as the notebook itself (FileExistsError); nothing ran
-    StudyError : if a cell failed; <out>/<study>.failed.ipynb holds the traceback, earlier results stay
+    StudyError : if a cell failed or ended the study (`raise SystemExit`), or the kernel died;
+        <out>/<study>.failed.ipynb holds the traceback, earlier results stay
     """
     source = study_path(name, folder).resolve()
     study = source.stem
@@ -606,7 +663,7 @@ def run_study(
     for path in _result_paths(out, study):
         _check_free(path, study, source)
     with only_writer(out.resolve(), name=_LOCK):
-        _run_in(out.resolve(), study, nb, source, values, progress)
+        _run_in(out.resolve(), study, nb, source, values, _parameters_cell(values, declared), progress)
     return _result_paths(out, study)[0]
 
 # %% ../../nbs/09_studies/00_run.ipynb #8f31d575

@@ -146,6 +146,8 @@ def _convert_value(study: Study, name: str, value):
     try:
         if p.annotation is not p.empty:
             value = parse_value(value, _annotation_text(p.annotation), default)
+        elif isinstance(default, tuple) and isinstance(value, list):
+            value = tuple(value)  # JSON has no tuples
         value = inert_value(value)
     except ValueError as e:
         raise ValueError(f"parameter {name} of {study.name} {e}") from None

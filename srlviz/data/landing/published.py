@@ -24,7 +24,7 @@ from ...core.recordings import Episode, Factor, Recording
 from ...core.storage import LazyColumns, described, merge_moments, moments
 from .meta import paper_splits
 from ..lerobot import check_recording
-from ..video import MAX_PIXELS, FilmFile, as_frame, encode_film, open_video
+from ..video import MAX_PIXELS, FilmFile, as_frame, encode_film, open_video, shown_size
 from ...envs.landing.approach import FAILURES
 from ...envs.landing.sensors import sensor_table
 
@@ -225,9 +225,12 @@ class _Video(FilmFile):
     "The first `n` frames of any video"
 
     def __init__(self, path: Path, n: int):
-        with open_video(path, _FRAMES_ADVICE) as (_, stream):
-            shape = n, stream.height, stream.width, 3
-        super().__init__(path, shape)
+        with open_video(path, _FRAMES_ADVICE) as (container, stream):
+            first = next(container.decode(stream), None)
+            if first is None:
+                raise ValueError(f"{path} has no frame that can be decoded; {_FRAMES_ADVICE}")
+            size = shown_size(first, path)
+        super().__init__(path, (n, *size, 3))
 
     def _decode(self, numbers: np.ndarray) -> np.ndarray:
         if not len(numbers):
@@ -254,7 +257,7 @@ class _Video(FilmFile):
                 if i > numbers[k]:
                     return None
                 if i == numbers[k]:
-                    frames[k] = as_frame(frame, self.shape[1:3])
+                    frames[k] = as_frame(frame, self.shape[1:3], self.path)
                     k += 1
                 if k == len(numbers):
                     return frames
