@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 
 from .clocks import only_counts, rate_of, seconds_of
-from .files import MAX_BYTES, RATE, TABLE, TEXT, TEXTS, Field, check_fields, is_whole
+from .files import MAX_BYTES, RATE, TABLE, TEXT, TEXTS, Field, check_fields, first_non_number, is_whole
 from .files import Npz, atomic_folder, atomic_path, make_folder, reading
 from .storage.film import check_film_name, is_film
 from .storage.frame_cache import frame_cache
@@ -28,7 +28,7 @@ from .storage import ENDINGS, FACTOR_FIELDS, KINDS, SPLITS, check_factors, check
 from .storage import factor_label, films, stored_factor
 from .storage import LazyColumns, RecordingFolder, read_episode, write_recording
 from .values import FACTOR_KINDS, as_float32, coded_words, factor_kind, finite
-from .values import first_word, plain_values, without_missing
+from .values import plain_values, without_missing
 
 # %% ../../nbs/00_core/03_recordings.ipynb #21f56001
 @dataclass(frozen=True)
@@ -1110,8 +1110,8 @@ def _sensor_columns(table: pd.DataFrame, starts: np.ndarray, seconds: np.ndarray
 
 
 def _text_words(column: pd.Series) -> str:
-    row, word = first_word(column)
-    return f"text: {word!r:.40} in row {row:,}" if word else 'text'
+    found = first_non_number(column)
+    return f"text: {found[1]!r:.40} in row {found[0]:,}" if found else 'text'
 
 
 def _plain_numbers(column: pd.Series) -> np.ndarray:
@@ -1127,7 +1127,7 @@ def _numbers(column: pd.Series, name: str, fill: str | None) -> np.ndarray:
     else:
         values, names = plain_values(column, what)
         if names or values.dtype.kind not in 'biuf':
-            row, word = first_word(column)
+            row, word = first_non_number(column) or (0, str(column.iloc[0]))
             raise ValueError(
                 f"{what} holds text, {word!r:.80} in row {row:,}; observations are numbers. Is it a factor?"
             )

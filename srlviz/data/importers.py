@@ -20,9 +20,11 @@ from gymnasium import spaces
 from ..core.files import COUNT, LIST, MAX_BYTES, TABLE, TEXT, check_fields, checksum, inside, is_real, is_whole
 from ..core.files import file_size, read_json, reading
 from ..core.names import unknown
+from ..core.layouts import as_pictures, picture_layout
 from ..core.play import flat, split_observations, spread_factors
 from ..core.recordings import Episode, Factor, Recording
 from ..core.storage import ENDINGS, SPLITS, LazyColumns
+from ..core.values import as_float32
 from ..core.views.windows import FilmRows
 from . import tables
 from .tables import MAX_COLUMNS
@@ -796,7 +798,7 @@ class _LeRobotEpisodes(Sequence):
             if group == 'video':
                 obs[short] = lambda k=k: self._frames(row, k)
             elif group == 'obs':
-                obs[short] = lambda k=k: _as_obs(self.rows.array(row, k))
+                obs[short] = lambda k=k: _as_obs(self.rows.array(row, k), k)
             elif group == 'step':
                 steps[short] = lambda k=k: self.rows.array(row, k)
             else:
@@ -840,9 +842,11 @@ class _LeRobotEpisodes(Sequence):
         return FilmRows(video, range(first, first + n))
 
 
-def _as_obs(x: np.ndarray) -> np.ndarray:
-    "Numbers as (n, F) float32; arrays with more axes, and text, unchanged"
-    return x if x.ndim > 2 or x.dtype.kind == 'U' else x.reshape(len(x), -1).astype(np.float32)
+def _as_obs(x: np.ndarray, name: str) -> np.ndarray:
+    "Numbers as (n, F) float32, pictures as (n, H, W, C); other arrays with more axes, and text, unchanged"
+    if x.dtype == np.uint8 and x.ndim > 3 and picture_layout(x.shape[1:]):
+        return as_pictures(x, name)
+    return x if x.ndim > 2 or x.dtype.kind == 'U' else as_float32(x.reshape(len(x), -1), name)
 
 # %% ../../nbs/02_data/02_importers.ipynb #a087afd6
 def load_lerobot(path: str | Path, *, factors: Sequence[str] | None = None, name: str = '') -> Recording:
