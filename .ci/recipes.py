@@ -1,6 +1,6 @@
-"""Run tests in a separate environment with packages that are not in the lock: recipes of README and guides, or RLlib.
+"""Run tests in an environment with packages that are not in the lock: recipes of README and guides, tables, or RLlib.
 
-python .ci/recipes.py [arguments of pytest; default: tests/test_recipes.py]
+python .ci/recipes.py [arguments of pytest; default: tests of recipes and of real tables]
 Environment: PIP_ARGS (more arguments for pip)
 
 The environment .venv-recipes also sees the packages of the current one, and overrides them: RLlib needs another
@@ -13,6 +13,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 VENV = ROOT / '.venv-recipes'
+DATA = 'aeon==1.6.*', 'heartpy==1.2.*'  # for their files alone
 
 
 def main(*arguments):
@@ -26,8 +27,9 @@ def main(*arguments):
     packages = ['stable-baselines3>=2.7', *ini['DEFAULT']['rllib_requirements'].split()]
     pip = [python, '-m', 'pip', 'install', '-q', *shlex.split(os.environ.get('PIP_ARGS', '')), *packages]
     subprocess.run(pip, check=True)
+    subprocess.run([*pip[: -len(packages)], '--no-deps', *DATA], check=True)
     env = os.environ | dict(OMP_NUM_THREADS='1')  # RLlib's threads wait for one another, which is many times slower
-    arguments = arguments or ['tests/test_recipes.py']
+    arguments = arguments or ['tests/test_recipes.py', 'tests/test_real_tables.py']
     return subprocess.run([python, '-m', 'pytest', '-q', *arguments], cwd=ROOT, env=env).returncode
 
 

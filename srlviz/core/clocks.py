@@ -25,6 +25,7 @@ _UNITS = {  # of the last word of a column's name, in seconds
 }
 _SINCE_1970 = {'ns': 1e-9, 'µs': 1e-6, 'ms': 1e-3}
 _PAUSE = 5.5  # usual steps
+_UNEVEN = 0.1  # share of a step, as of months, or of stamps in whole milliseconds at 64 Hz
 _YEARS = 3e7, 4.2e9  # seconds since 1970 of the years 1971 to 2103
 
 
@@ -147,7 +148,7 @@ def rate_of(seconds: np.ndarray, starts: np.ndarray, names: Sequence[str], colum
     run = np.searchsorted(starts, rows, 'right') - 1
     of_runs = pd.Series(steps).groupby(run)
     medians = of_runs.median()[of_runs.size() > 2]
-    if len(medians) > 1 and 0 < 1.1 * medians.min() < medians.max():
+    if len(medians) > 1 and 0 < (1 + 2 * _UNEVEN) * medians.min() < medians.max():
         slow, fast = medians.idxmax(), medians.idxmin()
         raise ValueError(
             f"the column {column!r} has a row every {medians[slow]:.4g} seconds in episode "
@@ -157,7 +158,7 @@ def rate_of(seconds: np.ndarray, starts: np.ndarray, names: Sequence[str], colum
     usual = float(np.median(steps))
     n_steps = np.rint(steps / usual) if usual > 0 else np.zeros(len(steps))
     is_pause = steps > _PAUSE * usual
-    even = (n_steps >= 1) & (np.abs(steps - n_steps * usual) <= 0.05 * n_steps * usual)
+    even = (n_steps >= 1) & (np.abs(steps - n_steps * usual) <= _UNEVEN * n_steps * usual)
     if not (even | is_pause).all() or usual <= 0:
         raise ValueError(
             f"the column {column!r} of seconds has steps of {steps.min():.4g} to {steps.max():.4g} within an episode; "

@@ -498,6 +498,12 @@ def read_table(
         text = _unix_lines(table_text(path, _WHAT, _MAX_TEXT))
         if not text or text.isspace():
             raise ValueError(f"{path} is empty; {_WHAT} was expected")
+        kind = re.search(r'(?mi)^@(relation|problemname|data)\b', text[:_HEAD])
+        if kind:
+            raise ValueError(
+                f"{path} is a file of ARFF or of .ts, with {kind[0]!r}, and no table; load it with aeon or SciPy, and "
+                "give the arrays to Recording.from_arrays"
+            )
         layout = _layout(text, sep, without=(decimal or '') + (thousands or ''))
         names = _check_names(layout.names, path)
         cells = _read_cells(text, layout, path)
