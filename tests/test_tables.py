@@ -103,7 +103,7 @@ def test_a_column_that_loses_its_values_in_float32_is_named(door):
     lane = np.random.default_rng(0).integers(0, 2, 2000)
     drive = np.arange(2000) // 50
     north = 5_812_345.05 + 0.2 * lane
-    with pytest.warns(UserWarning, match='loses precision as float32: 1 of 2 .* such as 5812345'):
+    with pytest.warns(UserWarning, match='loses precision as float32: .* vanish; subtract .* such as 5812345'):
         if door == 'table':
             Recording.from_table(pd.DataFrame({'drive': drive, 'north': north}), episode='drive')
         elif door == 'arrays':
@@ -113,11 +113,11 @@ def test_a_column_that_loses_its_values_in_float32_is_named(door):
             align(np.split(north[:, None], 40), recording.with_split(probe=0.5, valid=0.2, test=0.3))
         else:
             recording = Recording.from_arrays({'gps': north[:, None]}, episode=drive)
-            as_encoder(nn.Identity(), batch_size=2000).encode(recording, progress=False)
+            as_encoder(nn.Identity()).encode(recording, progress=False)
 
 
 def test_a_value_beyond_float32_is_refused_as_what_it_is():
-    with pytest.raises(ValueError, match="'x', holds 1e.39 in row 1, which is larger than any float32"):
+    with pytest.raises(ValueError, match="'x' holds 1e.39 in row 1, .*than .* float32"):
         Recording.from_table(pd.DataFrame({'x': [1.0, 1e39, 2.0]}))
 
 

@@ -19,13 +19,15 @@ from .values import finite, plain_values, without_missing
 
 # %% ../../nbs/00_core/02_clocks.ipynb #a37831d5
 _UNITS = {  # of the last word of a column's name, in seconds
-    **{'ns': 1e-9, 'us': 1e-6, 'µs': 1e-6, 'ms': 1e-3, 'msec': 1e-3, 's': 1.0, 'sec': 1.0, 'min': 60.0, 'h': 3600.0},
+    **{'ns': 1e-9, 'us': 1e-6, 'µs': 1e-6, 'ms': 1e-3, 's': 1.0, 'sec': 1.0, 'min': 60.0, 'h': 3600.0, 'hr': 3600.0},
+    **{'nsec': 1e-9, 'usec': 1e-6, 'msec': 1e-3, 'nano': 1e-9, 'micro': 1e-6, 'milli': 1e-3},
     **{'nanosecond': 1e-9, 'microsecond': 1e-6, 'millisecond': 1e-3, 'second': 1.0},
-    **{'minute': 60.0, 'hour': 3600.0, 'day': 86400.0},
+    **{'minute': 60.0, 'hour': 3600.0, 'day': 86400.0, 'week': 604800.0},
 }
 _SINCE_1970 = {'ns': 1e-9, 'µs': 1e-6, 'ms': 1e-3}
 _PAUSE = 5.5  # usual steps
 _UNEVEN = 0.1  # share of a step, as of months, or of stamps in whole milliseconds at 64 Hz
+_DATE = '(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])([0-9]{6})?'  # 20260131
 _YEARS = 3e7, 4.2e9  # seconds since 1970 of the years 1971 to 2103
 
 
@@ -54,7 +56,7 @@ def seconds_of(column: pd.Series, name: str, starts: np.ndarray) -> np.ndarray:
     if column.dtype.kind != 'M' and not isinstance(column.dtype, pd.DatetimeTZDtype):
         values, names = plain_values(column, what)
         if values.dtype.kind in 'biuf' and not names:
-            return _scaled(finite(values, what), name)
+            return _scaled(finite(values, what), name, what)
         return _text_seconds(column.astype(str), what, starts)
     without_missing(column, column.isna().to_numpy(), what)
     return _since_first(column)
@@ -64,8 +66,14 @@ def _since_first(stamps: pd.Series) -> np.ndarray:
     return ((stamps - stamps.iloc[0]) / pd.Timedelta(seconds=1)).to_numpy(float)
 
 
-def _scaled(values: np.ndarray, name: str) -> np.ndarray:
+def _scaled(values: np.ndarray, name: str, what: str) -> np.ndarray:
     "Numbers of a unit that their size or the name of their column shows, in seconds"
+    if values.dtype.kind == 'u':
+        values = values.astype(np.int64)  # differences may be negative
+    if values.dtype.kind == 'i' and len(values) and all(re.fullmatch(_DATE, str(v)) for v in values[[0, -1]]):
+        raise ValueError(
+            f"{what} holds {values[0]}, a date without separators; give pd.to_datetime(column.astype(str))"
+        )
     smallest = float(np.abs(values).min()) if len(values) else 0.0
     for unit in _SINCE_1970.values():
         if _YEARS[0] <= smallest * unit <= _YEARS[1]:
@@ -86,13 +94,14 @@ def _text_seconds(text: pd.Series, what: str, starts: np.ndarray) -> np.ndarray:
         if form is None or found.keys() & {form, 'ISO8601'}:
             continue
         try:
-            found[form] = _since_first(pd.to_datetime(text, format=form, utc=True))
+            stamps = pd.to_datetime(text, format=form, utc=True)
+            found[form] = _since_first(without_missing(stamps, stamps.isna().to_numpy(), what))
         except ValueError:
             pass
     if not found:
         raise ValueError(
             f"{what} starts with {first!r:.40}; time is numbers of seconds, or time stamps of one form, such as "
-            "'2026-03-28 23:59:59.8'"
+            "'2026-03-28 23:59:59.8'; or convert the column, pd.to_datetime(column, format=...)"
         )
     readings = list(found.values())
     if len(readings) == 1 or np.array_equal(*readings):
@@ -133,6 +142,11 @@ def rate_of(seconds: np.ndarray, starts: np.ndarray, names: Sequence[str], colum
     starts, names : first row and name of each episode
     column : names the time in errors and warnings
 
+    Returns
+    -------
+    The rate of the usual step; the mean rate, if a hundredth of the rows or more are lost. Pauses are longer than five
+    usual steps
+
     Warns
     -----
     UserWarning : if rows were lost
@@ -148,7 +162,7 @@ def rate_of(seconds: np.ndarray, starts: np.ndarray, names: Sequence[str], colum
     run = np.searchsorted(starts, rows, 'right') - 1
     of_runs = pd.Series(steps).groupby(run)
     medians = of_runs.median()[of_runs.size() > 2]
-    if len(medians) > 1 and 0 < (1 + 2 * _UNEVEN) * medians.min() < medians.max():
+    if len(medians) > 1 and medians.min() > 0 and (1 + 2 * _UNEVEN) * medians.min() < medians.max():
         slow, fast = medians.idxmax(), medians.idxmin()
         raise ValueError(
             f"the column {column!r} has a row every {medians[slow]:.4g} seconds in episode "
@@ -156,10 +170,16 @@ def rate_of(seconds: np.ndarray, starts: np.ndarray, names: Sequence[str], colum
             "separate them"
         )
     usual = float(np.median(steps))
-    n_steps = np.rint(steps / usual) if usual > 0 else np.zeros(len(steps))
+    if (steps <= 0).any():
+        row = int(rows[np.flatnonzero(steps <= 0)[0]])
+        raise ValueError(
+            f"time stands still or runs backwards in row {row:,} of the column {column!r}; sort the rows, drop doubled "
+            "ones, give episode= if several episodes follow each other, or leave `time` out and give hz="
+        )
+    n_steps = np.rint(steps / usual)
     is_pause = steps > _PAUSE * usual
     even = (n_steps >= 1) & (np.abs(steps - n_steps * usual) <= _UNEVEN * n_steps * usual)
-    if not (even | is_pause).all() or usual <= 0:
+    if not (even | is_pause).all():
         raise ValueError(
             f"the column {column!r} of seconds has steps of {steps.min():.4g} to {steps.max():.4g} within an episode; "
             "resample the rows, or leave `time` out and give the mean rate as `hz`"

@@ -8,6 +8,7 @@ __all__ = ['Factor', 'Episode', 'Recording', 'FolderEpisodes', 'load_recording',
 
 # %% ../../nbs/00_core/03_recordings.ipynb #c66200bd
 import hashlib, json, re, warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -100,7 +101,7 @@ class Episode:
         name: str = '',
         about: Sequence[Factor] = (),
     ):
-        self.obs = _arrays(obs)
+        self.obs = _observations(obs)
         self.factors = _arrays(factors or {})
         self.about = tuple(about)
         self._steps = _step_arrays(actions, rewards)
@@ -143,7 +144,7 @@ class Episode:
         new_steps = {k: v for k, v in (('action', actions), ('reward', rewards)) if v is not ...}
         steps = {k: self._steps[k] for k in self._steps if k not in new_steps}
         new_steps = _step_arrays(new_steps.get('action'), new_steps.get('reward'))
-        new_obs = {} if obs is ... else _arrays(obs)
+        new_obs = {} if obs is ... else _observations(obs)
         new_factors = {} if factors is ... else _arrays(factors or {})
         ended = self.ended if ended is ... else ended
         name = self.name if name is ... else name
@@ -162,6 +163,15 @@ def _arrays(values: Mapping) -> dict:
     for k, v in arrays.items():
         if np.dtype(v.dtype).hasobject:
             raise ValueError(f"{k!r} holds Python objects; an episode takes numbers and strings")
+    return arrays
+
+
+def _observations(obs: Mapping) -> dict:
+    "Convert observations to arrays; pictures in memory to (T, H, W, C)"
+    arrays = _arrays(obs)
+    for k, v in arrays.items():
+        if isinstance(v, np.ndarray) and v.dtype == np.uint8 and v.ndim > 3 and picture_layout(v.shape[1:]):
+            arrays[k] = as_pictures(v, f'obs[{k!r}]')
     return arrays
 
 
@@ -199,7 +209,7 @@ class Recording(Sequence):
     ----------
     episodes : sequence of Episode
     name : shown to users;  hz : rows per second, if time has a unit
-    factors : sequence of Factor; by default one for each name in the first episode, of the kind `factor_kind` decides
+    factors : sequence of Factor; by default one for each name in the first episode (integers are categorical)
     split : for each episode 'fit' (encoder), 'valid' (early stopping), 'probe' (train the evaluator), 'test' (read
         once), 'shifted' (tested as well, of another condition) or ''
     meta : how the recording was made; any JSON values
@@ -276,19 +286,22 @@ class Recording(Sequence):
         one side.
         """
         base, index = self.origin
-        runs = np.arange(len(self))
         if hasattr(base, 'names'):
             names = base.names
         elif isinstance(base, (list, tuple)):
             names = [e.name for e in base]
         else:
-            return runs
+            return np.arange(len(self))
+        run = np.arange(len(names))
         first = {}
-        for k, i in enumerate(index):
-            part = _PART.fullmatch(names[i])
+        for i, name in enumerate(names):
+            part = _PART.fullmatch(name)
             if part:
-                runs[k] = first.setdefault(part[1], k)
-        return runs
+                if part[2] == '1' or part[1] not in first:  # another file may have a run of the same name
+                    first[part[1]] = i
+                run[i] = first[part[1]]
+        _, positions, inverse = np.unique(run[index], return_index=True, return_inverse=True)
+        return positions[inverse]
 
     @property
     def starts(self) -> np.ndarray:
@@ -519,10 +532,10 @@ class Recording(Sequence):
         if not n:
             raise ValueError("obs has no rows")
         if 'rewards' in steps:
-            steps['rewards'] = steps['rewards'].astype(np.float32)
+            steps['rewards'] = as_float32(steps['rewards'], 'rewards')
         starts, names = _episode_starts(episode, n)
         if fill == 'previous':
-            for key in arrays.keys() & {'vector', 'sensors'}:
+            for key in [k for k, v in arrays.items() if v.dtype.kind == 'f' and v.ndim == 2]:
                 arrays[key] = _with_previous(arrays[key], starts, names, f"obs[{key!r}]")
         values, about = _factor_values({} if factors is None else factors, n, starts, about)
         endings = [ended] * len(starts) if isinstance(ended, str) else list(ended)
@@ -596,6 +609,8 @@ class Recording(Sequence):
             raise unknown('pauses', pauses, _PAUSES)
         if time is not None and hz is not None:
             raise ValueError(f"hz={hz!r:.80} and time={time!r:.80} are both given; give one")
+        if not len(table):
+            raise ValueError("the table has no rows")
         if table.columns.nlevels > 1:
             raise ValueError(f"the table has {table.columns.nlevels} levels of column names; give each column one name")
         table = table.infer_objects()
@@ -609,6 +624,9 @@ class Recording(Sequence):
         if obs is None:
             obs = _sensor_columns(table.drop(columns=roles), starts, seconds)
         observed = dict(obs) if isinstance(obs, Mapping) else {'sensors': [obs] if isinstance(obs, str) else list(obs)}
+        for c, n in Counter(c for columns in observed.values() for c in columns).items():
+            if n > 1:
+                raise ValueError(f"obs has the column {c!r} twice")
         if not all(observed.values()):
             raise ValueError("obs has no columns; name some columns of numbers, as in obs=['speed', 'height']")
         meta = dict(meta or {})
@@ -617,12 +635,10 @@ class Recording(Sequence):
             known = [c for c in columns if c in factors]
             if known:
                 raise ValueError(
-                    f"the column {known[0]!r} is in obs and in factors; a code that sees it knows it: leave out one"
+                    f"the column {known[0]!r} is in obs and in factors: codes would contain the answer; leave out one"
                 )
             numbers = [_numbers(_column(table, c), c, fill) for c in columns]
-            arrays[modality] = np.column_stack(numbers)
-            if modality in ('sensors', 'vector'):
-                arrays[modality] = as_float32(arrays[modality], f"obs[{modality!r}]", list(map(str, columns)))
+            arrays[modality] = np.column_stack([as_float32(v, f"the column {c!r}") for v, c in zip(numbers, columns)])
         if time is not None:
             hz, gaps = rate_of(seconds, starts, names, time)
             if len(gaps) and pauses == 'split':
@@ -650,7 +666,7 @@ class Recording(Sequence):
         )
 
 # %% ../../nbs/00_core/03_recordings.ipynb #ff2b31cc
-_PART = re.compile('(.+), part [1-9][0-9]*')  # name of a part of a run
+_PART = re.compile('(.+), part ([1-9][0-9]*)')  # name of a part of a run
 
 
 class _Picked(Sequence):
@@ -704,13 +720,14 @@ def _split_of(split: Sequence[str] | None, n: int) -> np.ndarray:
 
 
 def _factors_of(episode: Episode | None) -> tuple[Factor, ...]:
-    "Default factors: those of the episode's metadata, or of the kind that its values show"
+    "Default factors: those of the episode's metadata, or by name and type of the values"
     if episode is None:
         return ()
     known = {f.name: f for f in episode.about}
     factors = []
     for name, values in episode.factors.items():
-        factors.append(known.get(name) or Factor(name, kind=factor_kind(np.atleast_1d(values))))
+        is_float = np.issubdtype(np.asarray(values).dtype, np.floating)
+        factors.append(known.get(name) or Factor(name, kind='continuous' if is_float else 'categorical'))
     return tuple(factors)
 
 
@@ -947,6 +964,8 @@ def _with_previous(x: np.ndarray, starts: np.ndarray, names: Sequence[str], what
 # %% ../../nbs/00_core/03_recordings.ipynb #5ca696d5
 def _modalities(obs, fill: str | None = None) -> dict:
     "Convert observations to modality -> (N, ...), in the form of an episode"
+    if isinstance(obs, pd.DataFrame):
+        raise ValueError("obs is a DataFrame; Recording.from_table takes tables, and obs=table.to_numpy() its numbers")
     if not isinstance(obs, Mapping):
         x = obs if hasattr(obs, 'shape') else np.asarray(obs)
         if len(x.shape) > 2 and x.dtype != np.uint8:
@@ -968,7 +987,7 @@ def _modalities(obs, fill: str | None = None) -> dict:
             x = plain_values(x, what)[0]
         if name in converters:
             x = converters[name](x, what)
-        elif not is_lazy_film and x.dtype == np.uint8 and x.ndim > 3 and picture_layout(x.shape[1:]):
+        elif not is_lazy_film and x.dtype == np.uint8 and x.ndim > 2 and picture_layout(x.shape[1:]):
             x = as_pictures(x, what)
         modalities[name] = x
     return modalities

@@ -32,6 +32,8 @@ def plain_values(x, what: str) -> tuple[np.ndarray, tuple[str, ...]]:
     ------
     ValueError : naming `what`, for missing values and other types
     """
+    if isinstance(x, np.ma.MaskedArray):
+        x = without_missing(x, np.ma.getmaskarray(x).reshape(len(x), -1).any(1), what).data
     if isinstance(getattr(x, 'dtype', None), pd.CategoricalDtype):
         x = pd.Categorical(x)
         if x.categories.map(lambda c: isinstance(c, str)).all():
@@ -115,12 +117,7 @@ def coded_words(values: np.ndarray, names: Sequence[str], what: str) -> tuple[np
 
 # %% ../../nbs/00_core/02_values.ipynb #bf5cf960
 MAX_CLASSES = 64  # different whole numbers that are classes even if they are in order
-FACTOR_KINDS = {
-    'class': 'categorical',
-    'number': 'continuous',
-    'categorical': 'categorical',
-    'continuous': 'continuous',
-}
+FACTOR_KINDS = {'class': 'categorical', 'number': 'continuous'}
 
 
 def factor_kind(values: np.ndarray, starts: Sequence[int] = (0,)) -> str:
@@ -133,8 +130,9 @@ def factor_kind(values: np.ndarray, starts: Sequence[int] = (0,)) -> str:
 
     Returns
     -------
-    'continuous' for fractions, and for more than `MAX_CLASSES` different whole numbers in order: where one changes, it
-    does so by less than a twentieth of their range, in at least half of the cases. 'categorical' for all else
+    'continuous' for fractions, and for more than `MAX_CLASSES` different whole numbers in order: they change in more
+    than a tenth of the rows, and at least half of these changes are less than a twentieth of their range.
+    'categorical' for all else
     """
     if values.dtype.kind == 'f':
         return 'continuous'
@@ -145,12 +143,12 @@ def factor_kind(values: np.ndarray, starts: Sequence[int] = (0,)) -> str:
     numbers = values.astype(float)
     steps = np.abs(np.delete(np.diff(numbers), np.asarray(starts, int)[1:] - 1))
     changes = steps[steps > 0]
-    in_order = len(changes) and np.median(changes) < np.ptp(numbers) / 20
+    in_order = len(changes) > len(steps) / 10 and np.median(changes) < np.ptp(numbers) / 20
     return 'continuous' if in_order else 'categorical'
 
 # %% ../../nbs/00_core/02_values.ipynb #034a1da4
 def as_float32(x: np.ndarray, what: str, columns: Sequence[str] | None = None) -> np.ndarray:
-    """Cast rows to float32; a warning names the first column in which more than a fifth of the values merge.
+    """Cast rows in time to float32; a warning names the first column in which more than a fifth of the changes vanish.
 
     Parameters
     ----------
@@ -167,6 +165,8 @@ def as_float32(x: np.ndarray, what: str, columns: Sequence[str] | None = None) -
     ValueError : for a value that is larger than any float32
     """
     x = np.asarray(x)
+    if x.dtype.kind not in 'biuf':
+        raise ValueError(f"{what} is {x.dtype}; expected numbers")
     with np.errstate(over='ignore'):
         cast = x.astype(np.float32, copy=False)
     if x.dtype == np.float32 or x.dtype.itemsize <= 2 or not x.size:
@@ -174,9 +174,7 @@ def as_float32(x: np.ndarray, what: str, columns: Sequence[str] | None = None) -
     before = x.reshape(len(x), -1)
     after = cast.reshape(len(x), -1)
     for i in range(before.shape[1]):
-        if not _may_merge(before[:, i]):
-            continue
-        name = f"{what}, column {i if columns is None else columns[i]!r:.80},"
+        name = f"{what}, column {i if columns is None else columns[i]!r:.80}," if x.ndim > 1 else what
         too_large = np.isinf(after[:, i]) & np.isfinite(before[:, i])
         if too_large.any():
             row = int(np.flatnonzero(too_large)[0])
@@ -184,26 +182,15 @@ def as_float32(x: np.ndarray, what: str, columns: Sequence[str] | None = None) -
             raise ValueError(
                 f"{name} holds {value} in row {row:,}, which is larger than any float32, 3.4e38; rescale it"
             )
-        n_before = len(np.unique(before[:, i]))
-        n_after = len(np.unique(after[:, i]))
-        if n_after < 0.8 * n_before:
+        changes = before[1:, i] != before[:-1, i]
+        lost = changes & (after[1:, i] == after[:-1, i])
+        if lost.sum() > 0.2 * changes.sum():
+            constant = np.floor(np.nanmin(before[:, i]))
+            cure = f"subtract a constant from it, such as {constant:.15g}" if constant else "give it fewer digits"
             warnings.warn(
-                f"{name} loses precision as float32: {n_after:,} of {n_before:,} different values remain; subtract a "
-                f"constant from it, such as {np.floor(np.nanmin(before[:, i])):.15g}",
+                f"{name} loses precision as float32: {lost.sum():,} of {changes.sum():,} changes from row to row vanish"
+                f"; {cure}",
                 stacklevel=3,
             )
             break
     return cast
-
-
-def _may_merge(x: np.ndarray) -> bool:
-    "Whether rounding to 24 bits is coarse beside the spread of the values; cheap, to save sorting them"
-    if x.dtype.itemsize <= 2 or x.dtype == np.float32 or not len(x) or np.isnan(x).all():
-        return False
-    low, high = np.nanmin(x), np.nanmax(x)
-    largest = max(abs(float(low)), abs(float(high)))
-    if largest > float(np.finfo(np.float32).max):
-        return True
-    spread = float(high) - float(low)
-    is_offset = largest > 8 * spread > 0
-    return is_offset or (largest > 2**24 and bool((x == np.rint(x)).all()))

@@ -844,7 +844,7 @@ class _LeRobotEpisodes(Sequence):
 
 def _as_obs(x: np.ndarray, name: str) -> np.ndarray:
     "Numbers as (n, F) float32, pictures as (n, H, W, C); other arrays with more axes, and text, unchanged"
-    if x.dtype == np.uint8 and x.ndim > 3 and picture_layout(x.shape[1:]):
+    if x.dtype == np.uint8 and x.ndim > 2 and picture_layout(x.shape[1:]):
         return as_pictures(x, name)
     return x if x.ndim > 2 or x.dtype.kind == 'U' else as_float32(x.reshape(len(x), -1), name)
 

@@ -98,7 +98,7 @@ def _layout(text: str, sep: str | None, without: str = '') -> _Layout:
         sep_with = sep or _find_separator(with_comment, without) or ','
         rows = _split(with_comment, sep_with)
         same = len(rows) > 1 and len(rows[0]) == len(rows[1])
-        if same and (len(rows) == 2 or not _is_header(rows[1], rows[2])):
+        if same and any(map(is_number_word, rows[1])):  # numpy.savetxt writes its header so
             return _Layout(sep_with, rows[0], start)
     sep = sep or _find_separator(lines, without) or next(c for c in _SEPARATORS if c not in without)
     reader = csv.reader((line + '\n' for line in head), delimiter=sep, skipinitialspace=True, strict=True)
@@ -110,11 +110,6 @@ def _layout(text: str, sep: str | None, without: str = '') -> _Layout:
     if rows and names and not names[-1] and all(len(row) == len(names) - 1 for row in rows):
         names.pop()
     return _Layout(sep, names, min(end, len(text)))
-
-
-def _is_header(row: Sequence[str], below: Sequence[str]) -> bool:
-    "Whether a row has no number, and the one below it has"
-    return not any(map(is_number_word, row)) and any(map(is_number_word, below))
 
 # %% ../../nbs/02_data/05_tables.ipynb #f8a3926b
 _BLOCK = 2**22  # bytes that Arrow reads at once; no row is longer
@@ -339,6 +334,7 @@ def _typed(cells: pa.ChunkedArray, floats: pa.ChunkedArray) -> pa.ChunkedArray:
     "Numbers as int64, uint64 or float64, or their words if none of these is exact"
     if floats.null_count == len(floats):
         return floats
+    cells = pc.replace_substring_regex(cells, '^[+]', '')  # Arrow reads no +1
     limits = pc.min_max(floats).as_py()
     is_large = max(-limits['min'], limits['max']) >= _EXACT
     for whole in (pa.int64(), pa.uint64()) if is_large else (pa.int64(),):
@@ -595,7 +591,7 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         table = read_groups(path, footer, range(footer.num_row_groups), names, max_unpacked(path))
         if not len(table):
             raise ValueError(f"{path} has no rows")
-        return table.replace_schema_metadata(None).to_pandas()
+        return table.replace_schema_metadata(None).to_pandas(date_as_object=False)
 
 
 def _is_plain(t: pa.DataType) -> bool:

@@ -70,8 +70,7 @@ class _Reader:
         rows = torch.arange(start, end)[:, None] + torch.arange(1 - self.stack, 1)  # (B, stack)
         rows = rows.clamp(min=0) - first
         if len(values.shape) == 2:
-            numbers = as_float32(np.array(values[first:end]), 'the input')
-            return torch.from_numpy(numbers)[rows].flatten(1)  # (B, stack F)
+            return torch.from_numpy(np.array(values[first:end], np.float32))[rows].flatten(1)  # (B, stack F)
         x = self._resized(torch.from_numpy(np.array(values[first:end])).permute(0, 3, 1, 2))  # (n, C, H, W)
         x = x[rows].flatten(1, 2)  # (B, stack C, H, W)
         if self.layout == 'NHWC':
@@ -107,12 +106,15 @@ class _Network(Parameters):
         codes = []
         with evaluation_mode(self.net), Bar(total=recording.n_steps, desc=label, unit=' rows', disable=quiet) as bar:
             for e in recording:
+                values = e.obs[name]
+                if len(values.shape) == 2:
+                    values = as_float32(np.asarray(values), f'the input {name!r}')
                 batches = []
                 for start in range(0, len(e), self.batch_size):
-                    x = self.read(e.obs[name], start, min(len(e), start + self.batch_size))
+                    x = self.read(values, start, min(len(e), start + self.batch_size))
                     batches.append(self._codes(x))
                     bar.update(len(x))
-                codes.append(np.concatenate(batches))
+                codes.append(as_float32(np.concatenate(batches), 'codes'))
         if codes:
             self.n_codes = codes[0].shape[1]
         return codes
@@ -167,7 +169,7 @@ def _checked_codes(codes, net, n) -> np.ndarray:
     if not isinstance(codes, np.ndarray) or codes.ndim != 2 or len(codes) != n:
         name = type(net).__name__
         raise ValueError(f"{name} must return one vector for each row, ({n}, n_codes); got {_described(codes, n)}")
-    return as_float32(codes, 'codes')
+    return codes
 
 
 def _described(codes, n) -> str:

@@ -274,6 +274,9 @@ def _category(factor, values: pd.Series) -> tuple[str, tuple[str, ...]]:
         return 'whole', ()
     if factor.group == 'failures' and (x >= 0).all():
         return 'failure', ('none', 'failed')
+    if factor.kind == 'categorical' and np.isfinite(x).all():  # fractions that are stated to be classes
+        words = sorted(map(str, np.unique(x)))
+        return ('words', tuple(words)) if len(words) <= _MAX_CATEGORIES else (f'{len(words):,} different fractions', ())
     return ('number' if np.isfinite(x).all() else f'{factor.kind}, some infinite'), ()
 
 
