@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from ..core.files import LIST, TABLE, TEXT, check_fields, is_whole, read_json, write_json
 from ..core.recordings import Episode, Recording
+from ..core.views.cameras import pick_camera
 from ..core.views.steps import Steps, read_runs, read_tags
 from ..evaluate.neighbours import Neighbours
 from ..figures.frames import frame_png
@@ -40,7 +41,6 @@ from .base import Explorer, SafeHTML, button, check_choice, columns, menu, on_ch
 from .frames import as_recording, check_episodes
 from .moment import Moment
 from .scatter import CodeScatter
-from .sensors import film_modality
 from .views import PlotView
 
 # %% ../../nbs/08_widgets/08_maps.ipynb #809a773e
@@ -124,7 +124,7 @@ class _Cards:
         if self.last[0] != i:
             self.last = i, self.recording[i]
         episode = self.last[1]
-        film = film_modality(episode)
+        film = pick_camera(episode.obs)
         if not film:
             return None
         return frame_png(np.asarray(episode.obs[film][t if t >= 0 else len(episode) - 1]))
