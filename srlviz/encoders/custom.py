@@ -6,7 +6,6 @@
 __all__ = ['as_encoder', 'layer_encoders']
 
 # %% ../../nbs/03_encoders/01_custom.ipynb #a3930fe7
-import warnings
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
@@ -15,7 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..core.views.cameras import cameras
+from ..core.views.cameras import default_input
 from ..core.views.resize import area_means
 from ..core.files import check_whole
 from ..core.names import unknown
@@ -48,7 +47,11 @@ class _Reader:
     def select(self, recording: Recording, reader: str) -> str:
         "Return the key of the observations to read; a ValueError if there is none"
         obs = recording[0].obs if len(recording) else {}
-        name = self._default(obs, reader) if self.inputs is None else self.inputs
+        if self.inputs is None:
+            only = next(iter(obs)) if len(obs) == 1 else 'frame'
+            name = default_input(obs, reader) or only
+        else:
+            name = self.inputs
         if self.inputs is not None and name not in obs:
             raise unknown('inputs', name, [*obs])
         if name == 'frame':
@@ -57,19 +60,6 @@ class _Reader:
             found = ', '.join(f"{k} {v.dtype} {tuple(v.shape)}" for k, v in obs.items())
             raise ValueError(f"{reader} reads frames (T, H, W, C) or numbers (T, F); episodes have {found}")
         return name
-
-    def _default(self, obs, reader: str) -> str:
-        "'frame', or the first camera (a warning names several), 'sensors', 'vector', or the only key"
-        if 'frame' in obs:
-            return 'frame'
-        pictures = cameras(obs)
-        if len(pictures) > 1:
-            message = f"{reader} reads {pictures[0]!r}, the first of the cameras {', '.join(pictures)}"
-            warnings.warn(f"{message}; inputs={pictures[1]!r} takes another", stacklevel=4)
-        names = [name for name in (*pictures, 'sensors', 'vector') if name in obs]
-        if names:
-            return names[0]
-        return next(iter(obs)) if len(obs) == 1 else 'frame'
 
     def __call__(self, values, start: int, end: int) -> torch.Tensor:
         "The batch of rows `start` to `end` of an episode, each stacked with its previous rows"

@@ -119,12 +119,12 @@ class _Cards:
                 lines.append(f'{columns[name].name}: {columns[name].word(row)}')
         return lines
 
-    def picture(self, i: int, t: int) -> bytes | None:
-        """Return a frame as PNG, the last one of a whole episode; None without a film."""
+    def picture(self, i: int, t: int, camera: str = '') -> bytes | None:
+        """Return a frame of a camera as PNG, the last one of a whole episode; None without a film."""
         if self.last[0] != i:
             self.last = i, self.recording[i]
         episode = self.last[1]
-        film = pick_camera(episode.obs)
+        film = pick_camera(episode.obs, camera)
         if not film:
             return None
         return frame_png(np.asarray(episode.obs[film][t if t >= 0 else len(episode) - 1]))
@@ -251,7 +251,8 @@ class _MapPane:
             return
         row, episode, t = point['data']
         cards = explorer.cards
-        self.view.show_card(cards.words(self.columns(), row, explorer.factor), cards.picture(episode, t))
+        picture = cards.picture(episode, t, explorer.moment.camera)
+        self.view.show_card(cards.words(self.columns(), row, explorer.factor), picture)
         self.pointed = (episode, t if t >= 0 else int(explorer.recording.lengths[episode]) - 1)
         explorer.hovered = self.pointed
 
