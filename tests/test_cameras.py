@@ -73,14 +73,14 @@ def test_probe_reads_a_camera_with_one_warning_and_inputs_chooses_another():
 
     with warnings.catch_warnings(record=True) as raised:
         warnings.simplefilter('always')
-        srlviz.probe(as_encoder(network, scale=1), robot(), progress=False, baselines=())
+        srlviz.probe(as_encoder(network, scale=1), robot(4, 12), progress=False, baselines=())
     assert set(read) == {(200, 60, 40)}
     named = [str(w.message) for w in raised if 'cameras' in str(w.message)]
     assert len(named) == 1 and all(word in named[0] for word in ('top, wrist', "inputs='wrist'"))
     read.clear()
     with warnings.catch_warnings():
         warnings.simplefilter('error')
-        srlviz.probe(network, robot(), progress=False, baselines=(), inputs='wrist', scale=1)
+        srlviz.probe(network, robot(4, 12), progress=False, baselines=(), inputs='wrist', scale=1)
     assert set(read) == {(30, 80, 200)}
 
 

@@ -436,11 +436,11 @@ class _FrameParts:
 
     Parameters
     ----------
-    zoom : screen pixels per pixel; as large as fits if None
+    zoom : as in FrameBrowser
     """
 
-    def __init__(self, zoom: float | None = None):
-        self.zoom = zoom
+    def __init__(self, zoom: float | Callable[[int, int], float] | None = None):
+        self.zoom = zoom if callable(zoom) else lambda height, width: zoom or best_zoom(height, width)
         self.player = FramePlayer()
         self.strip = strip_view(self.player.channel)
         self.table = FrameTable(channel=self.player.channel, label='factors of this step')
@@ -449,7 +449,7 @@ class _FrameParts:
         """Show an episode from step t on."""
         player, table = self.player, reading.table
         player.fps = float(reading.recording.hz or 15)
-        player.zoom = float(self.zoom or best_zoom(*reading.frames.shape[1:3]))
+        player.zoom = float(self.zoom(*reading.frames.shape[1:3]))
         _show_film(player, reading.frames, reading.title, reading.marked, t)
         rows = [factor_row(f, pretty(f.group.split('|')[0])) for f in table.itertuples()]
         self.table.show(rows, reading.values)
@@ -475,7 +475,7 @@ class FrameBrowser(EpisodeSeeker, Explorer):
     factors : names of the factors to show, in this order; all if None
     marks : 'auto' uses recording.meta['pixels']; or a table (t, name, x, y, and episode), or a function from an Episode
         to one
-    zoom : screen pixels per pixel; as large as fits if None
+    zoom : screen pixels per pixel, or a function of height and width to it; as large as fits if None
 
     Traits: recording, episode, t, camera, factor, against, second, show_marks.
     """
@@ -497,7 +497,7 @@ class FrameBrowser(EpisodeSeeker, Explorer):
         factors: Sequence[str] | None = None,
         marks: str | pd.DataFrame | Callable | None = 'auto',
         camera: str | None = None,
-        zoom: float | None = None,
+        zoom: float | Callable[[int, int], float] | None = None,
         interactive: bool | None = None,
     ):
         super().__init__(interactive)

@@ -171,9 +171,7 @@ class _WorstFrames(W.HBox):
     def __init__(self, recording: Recording, marks='auto'):
         super().__init__()
         self.places = []  # (episode, t) of the frames in the picker
-        obs = recording[0].obs
-        zoom = _fitting_zoom(*obs[pick_camera(obs)].shape[1:3])
-        self.browser = FrameBrowser(recording, marks=marks, zoom=zoom, interactive=True)
+        self.browser = FrameBrowser(recording, marks=marks, zoom=_fitting_zoom, interactive=True)
         self.picker = FramePicker(label='frames where the probe is most wrong', zoom=0.4)
         for name in ('episode', 't'):
             traitlets.link((self, name), (self.browser, name))
@@ -337,10 +335,7 @@ class _ProbeSide(W.VBox):
         if results:
             self.predictions = _ProbePredictions(results, recording, marks=self.marks)
         elif recording is not None:
-            obs = recording[0].obs if len(recording) else {}
-            camera = pick_camera(obs)
-            zoom = _fitting_zoom(*obs[camera].shape[1:3]) if camera else None
-            self.frames = FrameBrowser(recording, marks=self.marks, zoom=zoom, interactive=True)
+            self.frames = FrameBrowser(recording, marks=self.marks, zoom=_fitting_zoom, interactive=True)
         self._links = []
         self.children = []
         part = self.predictions or self.frames

@@ -434,17 +434,14 @@ class _NeighbourRows(W.VBox):
 
     Parameters
     ----------
-    methods : names;  width : pixels of a frame
+    methods : names
     press : called with a method and the number of a clicked frame
     """
 
-    def __init__(self, methods: Sequence[str], width: int, press):
+    def __init__(self, methods: Sequence[str], press):
         super().__init__(layout=dict(max_height='600px', overflow='auto'))
         label = 'frames nearest by {}, nearest first'
-        self.pickers = {
-            m: FramePicker(label=label.format(pretty(m)), zoom=min(1, 104 / width)).add_class('srlviz-wraps')
-            for m in methods
-        }
+        self.pickers = {m: FramePicker(label=label.format(pretty(m))).add_class('srlviz-wraps') for m in methods}
         for m, picker in self.pickers.items():
             picker.observe(lambda _, m=m, picker=picker: press(m, picker.picked), 'picks')
         self.rows = {m: W.VBox([SafeHTML(_KEY.format(method_color(m), pretty(m))), p]) for m, p in self.pickers.items()}
@@ -452,9 +449,11 @@ class _NeighbourRows(W.VBox):
 
     def show(self, nearest: Nearest, factor: str | None = None):
         """Show frames; methods without a result are hidden."""
+        width = nearest.frame(*nearest.query).shape[1]
         for method, part in self.rows.items():
             part.layout.display = '' if method in nearest.found else 'none'
             if method in nearest.found:
+                self.pickers[method].zoom = min(1, 104 / width)
                 self.pickers[method].show(nearest.frames(method), nearest.captions(method, factor))
 
     def offer(self, nearest: Nearest, factor: str | None = None):
@@ -558,9 +557,7 @@ class _Lookup(Explorer):
         self.apart = apart
         self.press = press
         self.factors = [f.name for f in recording.factors]
-        obs = recording[0].obs
-        width = obs[pick_camera(obs)].shape[2]
-        self.rows = _NeighbourRows(list(neighbours), width, self._pressed)
+        self.rows = _NeighbourRows(list(neighbours), self._pressed)
         self.table = SafeHTML(tabbable=True)
         self.table.layout = dict(max_height='190px', overflow='auto')
         methods = menu('Method', [('all', ''), *((pretty(m), m) for m in neighbours)], 220)
