@@ -59,6 +59,10 @@ class OneCamera(Sequence):
         base, index = recording.origin
         if hasattr(base, 'factor_rows'):
             self.factor_rows = lambda i, names: base.factor_rows(index[i], names)
+        if hasattr(base, 'names'):
+            self.names = [base.names[i] for i in index]
+        elif isinstance(base, (list, tuple)):
+            self.names = [base[i].name for i in index]  # parts of one run stay together, see `Recording.runs`
 
     def __len__(self):
         return len(self.recording)
