@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from ..core.views.cameras import default_input
 from ..core.views.resize import area_means
 from ..core.files import check_whole
 from ..core.names import unknown
@@ -25,7 +26,6 @@ from .frames.cnn import frame_shape
 
 # %% ../../nbs/03_encoders/01_custom.ipynb #2eecc34d
 _LAYOUTS = ('NCHW', 'NHWC')
-_MODALITIES = ('frame', 'sensors', 'vector')
 
 
 class _Reader:
@@ -47,7 +47,11 @@ class _Reader:
     def select(self, recording: Recording, reader: str) -> str:
         "Return the key of the observations to read; a ValueError if there is none"
         obs = recording[0].obs if len(recording) else {}
-        name = self._default(obs) if self.inputs is None else self.inputs
+        if self.inputs is None:
+            only = next(iter(obs)) if len(obs) == 1 else 'frame'
+            name = default_input(obs, reader) or only
+        else:
+            name = self.inputs
         if self.inputs is not None and name not in obs:
             raise unknown('inputs', name, [*obs])
         if name == 'frame':
@@ -56,13 +60,6 @@ class _Reader:
             found = ', '.join(f"{k} {v.dtype} {tuple(v.shape)}" for k, v in obs.items())
             raise ValueError(f"{reader} reads frames (T, H, W, C) or numbers (T, F); episodes have {found}")
         return name
-
-    def _default(self, obs) -> str:
-        "The first of `_MODALITIES` that exists, or the only key"
-        for name in _MODALITIES:
-            if name in obs:
-                return name
-        return next(iter(obs)) if len(obs) == 1 else 'frame'
 
     def __call__(self, values, start: int, end: int) -> torch.Tensor:
         "The batch of rows `start` to `end` of an episode, each stacked with its previous rows"

@@ -24,13 +24,23 @@ from .style import axis_name, pretty, style
 
 # %% ../../nbs/07_figures/04_frames.ipynb #589af89f
 def check_frame(frame) -> np.ndarray:
-    """Return a frame as (H, W) or (H, W, 3) uint8; raise ValueError for anything else."""
+    """Return a frame as (H, W) or (H, W, 3) uint8, of a stack (H, W, C) the newest; ValueError for anything else.
+
+    Of 6, 9, 12, ... channels the last three are the newest frame, in colour; of other numbers the last one is, in gray.
+    The fourth channel of an opaque picture (all 255) is left out.
+    """
     frame = np.asarray(frame)
-    if frame.ndim == 3 and frame.shape[2] == 1:
-        frame = frame[:, :, 0]
-    if frame.dtype != np.uint8 or not (frame.ndim == 2 or frame.ndim == 3 and frame.shape[2] == 3):
-        raise ValueError(f"frame is uint8 of shape (H, W), (H, W, 1) or (H, W, 3), got {frame.dtype} {frame.shape}")
-    return frame
+    if frame.dtype != np.uint8 or frame.ndim not in (2, 3) or not frame.size:
+        raise ValueError(f"frame is uint8 of shape (H, W) or (H, W, C), got {frame.dtype} {frame.shape}")
+    if frame.ndim == 2:
+        return frame
+    n_channels = frame.shape[2]
+    if n_channels % 3 == 0:
+        return frame[:, :, -3:]
+    if n_channels == 4:  # one shape for all frames of a film
+        opaque = (frame[:, :, 3] == 255).all()
+        return frame[:, :, :3] if opaque else frame[:, :, 3:].repeat(3, 2)
+    return frame[:, :, -1]
 
 
 def frame_png(frame, scale: int = 1) -> bytes:
@@ -120,7 +130,7 @@ def plot_frame(frame, marks=None, *, zoom: float = 2, title: str = '') -> go.Fig
 
     Parameters
     ----------
-    frame : (H, W), (H, W, 1) or (H, W, 3) uint8
+    frame : (H, W) or (H, W, C) uint8, as in `check_frame`
     marks : table with columns name, x, y in pixels; NaN where one coordinate is unknown
     zoom : screen pixels per pixel of the frame
     """

@@ -18,6 +18,7 @@ from ..core.metrics import metric_label, questions
 from ..core.names import catalog, catalog_names, first_sentence, first_sentences, unknown, variant_classes
 from ..core.recordings import Recording
 from ..core.scores import load_scores, paper_name, paper_scores, spell_method
+from ..core.views.cameras import pick_camera
 from ..data.worlds.atari import AtariWorld
 from ..data.worlds.pomdp import POMDPWorld
 
@@ -113,8 +114,8 @@ def _world_card(name: str) -> Iterator[Section]:
         yield Section('Conditions', table=pd.DataFrame(conditions, columns=['condition', 'label']))
     recording = _glimpse(world)
     episode = recording[0]
-    if 'frame' in episode.obs:
-        yield Section('', picture=np.asarray(episode.obs['frame'][len(episode) - 1]))
+    if camera := pick_camera(episode.obs):
+        yield Section('', picture=np.asarray(episode.obs[camera][len(episode) - 1]))
     observed = {m: f'{"×".join(map(str, x.shape[1:])) or "1"} {np.dtype(x.dtype)}' for m, x in episode.obs.items()}
     yield Section('Observations', facts=observed)
     factors = [(f.label or f.name, f.group.split('|')[0], f.kind) for f in recording.factors]

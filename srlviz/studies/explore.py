@@ -23,6 +23,7 @@ from ..core.protocols import protocol_of
 from ..core.questions import Answer
 from ..core.recordings import Episode, Recording
 from ..core.scores import SCORE_COLUMNS, check_scores
+from ..core.views.cameras import cameras
 from ..core.views.windows import windows
 from ..data.landing.flights import flight_table
 from ..data.worlds.atari import AtariWorld
@@ -259,7 +260,7 @@ def _recording_widget(recording: Recording | Episode) -> str:
         raise ValueError("the recording is empty: there is nothing to explore")
     if _is_flights(recording):
         return 'FleetBrowser' if len(recording) > 1 else 'FlightBrowser'
-    return 'FrameBrowser' if 'frame' in recording[0].obs else 'SensorBrowser'
+    return 'FrameBrowser' if cameras(recording[0].obs) else 'SensorBrowser'
 
 
 def _refuse_recording(recording, what: str):

@@ -5,7 +5,7 @@
 # %% auto #0
 __all__ = ['NO_EPISODE', 'as_recording', 'episode_title', 'FactorValues', 'step_factors', 'select_factors', 'best_zoom',
            'episode_label', 'episode_menu', 'EpisodeMenus', 'FrameTable', 'FactorStrip', 'strip_view',
-           'plot_film_sheet', 'check_episodes', 'EpisodeSeeker', 'FrameBrowser']
+           'plot_film_sheet', 'check_episodes', 'EpisodeSeeker', 'CameraMenu', 'FrameBrowser']
 
 # %% ../../nbs/08_widgets/02_frames.ipynb #4ba7e8a4
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,12 +17,24 @@ import pandas as pd
 import plotly.graph_objects as go
 import traitlets
 
+from ..core.views.cameras import cameras, pick_camera
 from ..core.views.overlays import episode_marks
 from ..core.names import unknown
 from ..core.recordings import Episode, Recording
 from ..figures.frames import Over, check_marks, mark_colors, plot_contact_sheet, plot_factor_strip
 from ..figures.style import pretty
-from .base import Explorer, check_choice, check_index, columns, menu, on_change, row, script, sheet
+from srlviz.widgets.base import (
+    Explorer,
+    check_choice,
+    check_index,
+    columns,
+    menu,
+    on_change,
+    row,
+    script,
+    set_options,
+    sheet,
+)
 from .views import FramePlayer, Numbers, PlotView, factor_row, mark_array, send_rows
 
 # %% ../../nbs/08_widgets/02_frames.ipynb #c738ef30
@@ -45,9 +57,14 @@ def episode_title(recording: Recording, i: int) -> str:
     return f'{pretty(recording.name)}, episode {i}'.removeprefix(', ')
 
 
-def _pick_marks(marks, recording: Recording, i: int, episode: Episode) -> pd.DataFrame:
-    """Return the marks of one episode from any of the forms that FrameBrowser accepts."""
+def _pick_marks(marks, recording: Recording, i: int, episode: Episode, camera: str) -> pd.DataFrame:
+    """Return the marks of one episode from any of the forms that FrameBrowser accepts.
+
+    Those of the recording itself are places in the pictures of its first camera.
+    """
     if isinstance(marks, str) and marks == 'auto':
+        if camera != pick_camera(episode.obs):
+            return check_marks(None, 't')
         return episode_marks(recording.meta.get('pixels') or [], episode.factors, episode.obs)
     if callable(marks):
         return check_marks(marks(episode), 't')
@@ -338,6 +355,37 @@ class EpisodeSeeker:
             self.t = min(self.t, int(self.recording.lengths[self.episode]) - 1)
         self.player.seek(t)
 
+# %% ../../nbs/08_widgets/02_frames.ipynb #c0a3e0d2
+class CameraMenu:
+    """Menu of the cameras of a recording; hidden unless there are several.
+
+    Parameters
+    ----------
+    explorer : has the trait `camera`, a name, '' without pictures
+
+    Attributes
+    ----------
+    menu : the menu;  names : of the cameras of the episode that is shown
+    """
+
+    def __init__(self, explorer: Explorer):
+        self.explorer, self.names = explorer, ['']
+        self.menu = menu('Camera', self.names, 240)
+        self.menu.layout.display = 'none'
+        explorer.bind(camera=self.menu)
+
+    def offer(self, obs: Mapping):
+        """Offer the cameras of an episode, without a reaction; the chosen one stays if it is there, else the first."""
+        chosen = pick_camera(obs, self.explorer.camera)
+        self.names = cameras(obs) or ['']
+        with self.explorer.quietly():
+            set_options(self.menu, self.names, min_options=2)
+            self.explorer.camera = chosen
+
+    def check(self, value: str) -> str:
+        """Return the name of a camera if it is there, else raise a TraitError."""
+        return check_choice('camera', value, self.names)
+
 # %% ../../nbs/08_widgets/02_frames.ipynb #dfc0ac89
 class _FrameReading:
     """An episode with frames, read lazily.
@@ -345,20 +393,26 @@ class _FrameReading:
     Parameters
     ----------
     recording, i : the episode's recording and number;  table : of `select_factors`
-    modality, marks : as in FrameBrowser
+    camera : name of the pictures; the first camera if it is not there
+    marks : as in FrameBrowser
 
     Attributes
     ----------
-    frames : (T, H, W[, C]);  marked : table of marks;  values : FactorValues;  title : str
+    obs : of the episode;  camera : that is shown;  frames : (T, H, W[, C])
+    marked : table of marks;  values : FactorValues;  title : str
     """
 
-    def __init__(self, recording: Recording, i: int, table: pd.DataFrame, modality: str = 'frame', marks='auto'):
+    def __init__(self, recording: Recording, i: int, table: pd.DataFrame, camera: str = '', marks='auto'):
         episode = recording[i]
         self.recording = recording
         self.i = i
         self.table = table
-        self.frames = episode.obs[modality]
-        self.marked = _pick_marks(marks, recording, i, episode)
+        self.camera = pick_camera(episode.obs, camera)
+        if not self.camera:
+            raise ValueError(f"episode {i} has no pictures, uint8 (T, H, W[, C]); it has {', '.join(episode.obs)}")
+        self.obs = episode.obs
+        self.frames = self.obs[self.camera]
+        self.marked = _pick_marks(marks, recording, i, episode, self.camera)
         self.values = FactorValues(episode, table['name'])
         self.title = episode_title(recording, i)
 
@@ -382,11 +436,11 @@ class _FrameParts:
 
     Parameters
     ----------
-    zoom : screen pixels per pixel; as large as fits if None
+    zoom : as in FrameBrowser
     """
 
-    def __init__(self, zoom: float | None = None):
-        self.zoom = zoom
+    def __init__(self, zoom: float | Callable[[int, int], float] | None = None):
+        self.zoom = zoom if callable(zoom) else lambda height, width: zoom or best_zoom(height, width)
         self.player = FramePlayer()
         self.strip = strip_view(self.player.channel)
         self.table = FrameTable(channel=self.player.channel, label='factors of this step')
@@ -395,7 +449,7 @@ class _FrameParts:
         """Show an episode from step t on."""
         player, table = self.player, reading.table
         player.fps = float(reading.recording.hz or 15)
-        player.zoom = float(self.zoom or best_zoom(*reading.frames.shape[1:3]))
+        player.zoom = float(self.zoom(*reading.frames.shape[1:3]))
         _show_film(player, reading.frames, reading.title, reading.marked, t)
         rows = [factor_row(f, pretty(f.group.split('|')[0])) for f in table.itertuples()]
         self.table.show(rows, reading.values)
@@ -414,20 +468,22 @@ class FrameBrowser(EpisodeSeeker, Explorer):
 
     Parameters
     ----------
-    recording : Recording whose episodes have `obs[modality]`; or one Episode
+    recording : Recording whose episodes have pictures; or one Episode
     episode, t, factor : initial values; the first factor if None
+    camera : name of the pictures to show; 'frame', or else the first ones, if None
     against, second : an episode and a factor to compare; -1 and '' for none
     factors : names of the factors to show, in this order; all if None
     marks : 'auto' uses recording.meta['pixels']; or a table (t, name, x, y, and episode), or a function from an Episode
         to one
-    zoom : screen pixels per pixel; as large as fits if None
+    zoom : screen pixels per pixel, or a function of height and width to it; as large as fits if None
 
-    Traits: recording, episode, t, factor, against, second, show_marks.
+    Traits: recording, episode, t, camera, factor, against, second, show_marks.
     """
 
     recording = traitlets.Any()
     episode, t, against = traitlets.Int(0), traitlets.Int(0), traitlets.Int(NO_EPISODE)
     factor, second, show_marks = traitlets.Unicode(''), traitlets.Unicode(''), traitlets.Bool(True)
+    camera = traitlets.Unicode('')
 
     def __init__(
         self,
@@ -440,37 +496,41 @@ class FrameBrowser(EpisodeSeeker, Explorer):
         second: str = '',
         factors: Sequence[str] | None = None,
         marks: str | pd.DataFrame | Callable | None = 'auto',
-        modality: str = 'frame',
-        zoom: float | None = None,
+        camera: str | None = None,
+        zoom: float | Callable[[int, int], float] | None = None,
         interactive: bool | None = None,
     ):
         super().__init__(interactive)
-        self.requested_factors, self.marks, self.modality = factors, marks, modality
+        self.requested_factors, self.marks = factors, marks
         self.recording = as_recording(recording)
         self.parts = _FrameParts(zoom)
         self.player, self.strip, self.table = self.parts.player, self.parts.strip, self.parts.table
-        self.episodes, self.factors = EpisodeMenus(self), _FactorMenus(self)
+        self.episodes, self.factors, self.cameras = EpisodeMenus(self), _FactorMenus(self), CameraMenu(self)
         self._update_menus()
         self.episode, self.against, self.second = episode, against, second
+        self.camera = self.camera if camera is None else camera
         self.factor = self.factor if factor is None else factor
         self._read(t)
         self.bind(t=self.player, show_marks=(self.player, 'show_marks'))
         self.on(self.table, 'picked', lambda name: setattr(self, 'factor', name or self.factor))
         self.share_hover(self.strip, self.player)
         right = [self.episodes.row, self.factors.row, self.table, self.strip, self.status]
-        self.children = [columns([self.player], right, 'auto')]
+        self.children = [columns([self.cameras.menu, self.player], right, 'auto')]
         self.add_class('srlviz-frame-browser')
         self.start_reacting()
 
-    @traitlets.validate('recording', 'episode', 'against', 't', 'factor', 'second')
+    @traitlets.validate('recording', 'episode', 'against', 't', 'camera', 'factor', 'second')
     def _is_there(self, proposal):
         trait = proposal['trait'].name
         value = proposal['value']
         if trait == 'recording':
             recording = as_recording(value)
-            if self.modality not in recording[0].obs:
-                raise unknown('modality', self.modality, recording[0].obs)
+            if not cameras(recording[0].obs):
+                has = ', '.join(f'{k} {v.dtype} {tuple(v.shape)}' for k, v in recording[0].obs.items())
+                raise ValueError(f"recording has no pictures, uint8 (T, H, W[, C]); its episodes have {has}")
             return recording
+        if trait == 'camera':
+            return self.cameras.check(value)
         if trait in ('episode', 'against', 't'):
             return check_episodes(trait, value, self.recording, self.episode)
         names = list(select_factors(self.recording, self.requested_factors)['name'])
@@ -481,6 +541,10 @@ class FrameBrowser(EpisodeSeeker, Explorer):
         if change['name'] == 'recording':
             self._update_menus()
         self._read(self.start_step)
+
+    @on_change('camera')
+    def _on_camera(self, _):
+        self._read(self.t)
 
     @on_change('factor', 'second', 'against')
     def _on_factor(self, _):
@@ -493,9 +557,11 @@ class FrameBrowser(EpisodeSeeker, Explorer):
         self.factor_table = select_factors(self.recording, self.requested_factors)
         self.episodes.offer(self.recording)
         self.factors.offer(self.factor_table['name'])
+        self.cameras.offer(self.recording[0].obs)
 
     def _read(self, t: int = 0):
-        self.reading = _FrameReading(self.recording, self.episode, self.factor_table, self.modality, self.marks)
+        self.reading = _FrameReading(self.recording, self.episode, self.factor_table, self.camera, self.marks)
+        self.cameras.offer(self.reading.obs)
         self.parts.read(self.reading, t)
         self._draw()
         self.t = t

@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from ..core.files import LIST, TABLE, TEXT, check_fields, is_whole, read_json, write_json
 from ..core.recordings import Episode, Recording
+from ..core.views.cameras import pick_camera
 from ..core.views.steps import Steps, read_runs, read_tags
 from ..evaluate.neighbours import Neighbours
 from ..figures.frames import frame_png
@@ -40,7 +41,6 @@ from .base import Explorer, SafeHTML, button, check_choice, columns, menu, on_ch
 from .frames import as_recording, check_episodes
 from .moment import Moment
 from .scatter import CodeScatter
-from .sensors import film_modality
 from .views import PlotView
 
 # %% ../../nbs/08_widgets/08_maps.ipynb #809a773e
@@ -119,12 +119,12 @@ class _Cards:
                 lines.append(f'{columns[name].name}: {columns[name].word(row)}')
         return lines
 
-    def picture(self, i: int, t: int) -> bytes | None:
-        """Return a frame as PNG, the last one of a whole episode; None without a film."""
+    def picture(self, i: int, t: int, camera: str = '') -> bytes | None:
+        """Return a frame of a camera as PNG, the last one of a whole episode; None without a film."""
         if self.last[0] != i:
             self.last = i, self.recording[i]
         episode = self.last[1]
-        film = film_modality(episode)
+        film = pick_camera(episode.obs, camera)
         if not film:
             return None
         return frame_png(np.asarray(episode.obs[film][t if t >= 0 else len(episode) - 1]))
@@ -251,7 +251,8 @@ class _MapPane:
             return
         row, episode, t = point['data']
         cards = explorer.cards
-        self.view.show_card(cards.words(self.columns(), row, explorer.factor), cards.picture(episode, t))
+        picture = cards.picture(episode, t, explorer.moment.camera)
+        self.view.show_card(cards.words(self.columns(), row, explorer.factor), picture)
         self.pointed = (episode, t if t >= 0 else int(explorer.recording.lengths[episode]) - 1)
         explorer.hovered = self.pointed
 

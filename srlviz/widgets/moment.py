@@ -15,9 +15,11 @@ import traitlets
 import ipywidgets as W
 
 from ..core.recordings import Episode, Recording
+from ..core.views.cameras import pick_camera
 from ..figures.frames import plot_contact_sheet
 from .base import Explorer, SafeHTML, on_change
 from srlviz.widgets.frames import (
+    CameraMenu,
     EpisodeSeeker,
     FactorStrip,
     FactorValues,
@@ -33,7 +35,6 @@ from srlviz.widgets.frames import (
 from .landing.flights import FilmPlayer, sensor_table
 from srlviz.widgets.sensors import (
     Reading,
-    film_modality,
     default_choice,
     column_table,
     recording_info,
@@ -52,15 +53,16 @@ class _MomentReading:
     Parameters
     ----------
     recording, i : the episode's recording and number
+    camera : name of the pictures; the first camera if it is not there
 
     Attributes
     ----------
-    film : modality of the film, '' for none;  table : of its factors;  values : FactorValues;  title : str
+    film : name of the pictures, '' for none;  table : of its factors;  values : FactorValues;  title : str
     """
 
-    def __init__(self, recording: Recording, i: int):
+    def __init__(self, recording: Recording, i: int, camera: str = ''):
         self.recording, self.episode = recording, recording[i]
-        self.film = film_modality(self.episode)
+        self.film = pick_camera(self.episode.obs, camera)
         table = select_factors(recording, None)
         known = np.array([name in self.episode.factors for name in table['name']], bool)
         self.table = table[known].reset_index(drop=True)
@@ -116,18 +118,19 @@ class Moment(EpisodeSeeker, Explorer):
     episode, t : initial values
     interactive : None decides by the environment; False shows `figure()`
 
-    Traits: recording, episode, t. Parts: `player`, `table` (true factors of the step), `plot` (a factor chosen in the
-    table, and without a film columns over time).
+    Traits: recording, episode, t, camera (name of the pictures, '' without). Parts: `player`, `table` (true factors of
+    the step), `plot` (a factor chosen in the table, and without a film columns over time).
     """
 
     recording, episode, t = traitlets.Any(), traitlets.Int(0), traitlets.Int(0)
+    camera = traitlets.Unicode('')
 
     def __init__(self, recording: Recording | Episode, episode: int = 0, t: int = 0, interactive: bool | None = None):
         super().__init__(interactive)
         self.recording = as_recording(recording)
         is_flight = 'sensors' in self.recording[0].obs
         self.player = FilmPlayer() if is_flight else FramePlayer()
-        self.words = SafeHTML()
+        self.words, self.cameras = SafeHTML(), CameraMenu(self)
         self.table = FrameTable(channel=self.player.channel, label='true factors of this step', height=250)
         self.table.add_class('srlviz-beside')
         self.on(self.table, 'picked', self._draw)
@@ -138,16 +141,18 @@ class Moment(EpisodeSeeker, Explorer):
         self.bind(t=self.player)
         self.share_hover(self.plot, self.player)
         self.top = W.HBox([self.player, self.table]).add_class('srlviz-film')
-        self.children = [self.words, self.top, self.plot, self.status]
+        self.children = [self.words, self.cameras.menu, self.top, self.plot, self.status]
         self.add_class('srlviz-moment')
         self.start_reacting()
 
-    @traitlets.validate('recording', 'episode', 't')
+    @traitlets.validate('recording', 'episode', 't', 'camera')
     def _is_there(self, proposal):
         name = proposal['trait'].name
         value = proposal['value']
         if name == 'recording':
             return as_recording(value)
+        if name == 'camera':
+            return self.cameras.check(value)
         return check_episodes(name, value, self.recording, self.episode)
 
     @on_change('recording', 'episode')
@@ -157,8 +162,13 @@ class Moment(EpisodeSeeker, Explorer):
                 self.episode = 0
         self._read(self.start_step)
 
+    @on_change('camera')
+    def _on_camera(self, _):
+        self._read(self.t)
+
     def _read(self, t: int = 0):
-        self.reading = reading = _MomentReading(self.recording, self.episode)
+        self.reading = reading = _MomentReading(self.recording, self.episode, self.camera)
+        self.cameras.offer(reading.episode.obs)
         frames = reading.episode.obs[reading.film] if reading.film else None
         self.player.fps = float(self.recording.hz or 15)
         self.player.zoom = best_zoom(*frames.shape[1:3], tall=250, wide=300) if reading.film else 1.0

@@ -17,6 +17,7 @@ import traitlets
 from ..core.recordings import Recording
 from ..core.metrics import metric_label
 from ..core.scores import with_labels
+from ..core.views.cameras import pick_camera
 from ..evaluate.prediction.errors import confusion, worst_steps
 from ..figures.frames import plot_contact_sheet
 from ..figures.atari.games import plot_confusion
@@ -159,7 +160,7 @@ class _WorstFrames(W.HBox):
 
     Parameters
     ----------
-    recording : with `frame` in its observations
+    recording : with pictures
     marks : as in `FrameBrowser`
 
     Traits: episode and t. `browser` is the FrameBrowser of the player.
@@ -170,18 +171,18 @@ class _WorstFrames(W.HBox):
     def __init__(self, recording: Recording, marks='auto'):
         super().__init__()
         self.places = []  # (episode, t) of the frames in the picker
-        zoom = _fitting_zoom(*recording[0].obs['frame'].shape[1:3])
-        self.browser = FrameBrowser(recording, marks=marks, zoom=zoom, interactive=True)
+        self.browser = FrameBrowser(recording, marks=marks, zoom=_fitting_zoom, interactive=True)
         self.picker = FramePicker(label='frames where the probe is most wrong', zoom=0.4)
         for name in ('episode', 't'):
             traitlets.link((self, name), (self.browser, name))
         self.picker.observe(self._on_pick, 'picks')
-        self.children = [self.browser.player, self.picker]
+        self.browser.observe(self._on_camera, 'camera')
+        self.children = [W.VBox([self.browser.cameras.menu, self.browser.player]), self.picker]
         self.add_class('srlviz-worst')
 
     def frames(self, places) -> list[np.ndarray]:
         """Read the frames of (episode, t)."""
-        return [np.asarray(self.browser.recording[i].obs[self.browser.modality][t]) for i, t in places]
+        return [np.asarray(self.browser.recording[i].obs[self.browser.camera][t]) for i, t in places]
 
     def show(self, places, captions):
         """Show the frames of these steps, (episode, t), next to the player."""
@@ -194,6 +195,10 @@ class _WorstFrames(W.HBox):
     def _mark_current(self, _=None):
         step = (self.episode, self.t)
         self.picker.picked = self.places.index(step) if step in self.places else -1
+
+    def _on_camera(self, _):
+        self.picker.show(self.frames(self.places), self.picker.captions)
+        self._mark_current()
 
     def _on_pick(self, _):
         if 0 <= self.picker.picked < len(self.places):
@@ -226,7 +231,7 @@ class _ProbePredictions(Quiet, W.VBox):
         no_toolbar = dict(displayModeBar=False)
         self.trace = PlotView(scrub=True, label='true and predicted value over time', config=no_toolbar)
         self.matrix = PlotView(label='confusion matrix of true and predicted values', config=no_toolbar)
-        has_frames = recording is not None and len(recording) and 'frame' in recording[0].obs
+        has_frames = recording is not None and len(recording) and pick_camera(recording[0].obs)
         self.frames = _WorstFrames(recording, marks) if has_frames else None
         if self.frames:
             self.trace.channel = self.frames.browser.player.channel
@@ -330,9 +335,7 @@ class _ProbeSide(W.VBox):
         if results:
             self.predictions = _ProbePredictions(results, recording, marks=self.marks)
         elif recording is not None:
-            has_frames = len(recording) and 'frame' in recording[0].obs
-            zoom = _fitting_zoom(*recording[0].obs['frame'].shape[1:3]) if has_frames else None
-            self.frames = FrameBrowser(recording, marks=self.marks, zoom=zoom, interactive=True)
+            self.frames = FrameBrowser(recording, marks=self.marks, zoom=_fitting_zoom, interactive=True)
         self._links = []
         self.children = []
         part = self.predictions or self.frames

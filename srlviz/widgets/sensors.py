@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['RowList', 'StepCursor', 'RecordingInfo', 'recording_info', 'vector_modalities', 'column_table', 'Reading',
-           'plot_reading', 'Several', 'check_column', 'merge_choice', 'default_choice', 'film_modality', 'SensorParts',
+           'plot_reading', 'Several', 'check_column', 'merge_choice', 'default_choice', 'SensorParts',
            'RecordingAdapter', 'check_sensor_table', 'ShownEpisode', 'SensorBrowser']
 
 # %% ../../nbs/08_widgets/03_sensors.ipynb #a02d0ddc
@@ -23,6 +23,7 @@ import traitlets
 from ..core.names import unknown
 from ..core.recordings import Episode, Recording
 from ..core.storage import factor_label
+from ..core.views.cameras import pick_camera
 from ..figures.landing.flights import column, find_sensors, plot_traces, short_name, short_unit, sparks
 from ..figures.style import pretty
 from srlviz.widgets.base import (
@@ -40,6 +41,7 @@ from srlviz.widgets.base import (
 )
 from srlviz.widgets.frames import (
     NO_EPISODE,
+    CameraMenu,
     EpisodeSeeker,
     EpisodeMenus,
     FrameTable,
@@ -459,16 +461,6 @@ class _SensorPicker(W.VBox):
         self.found.show_message(_count_text(len(self.list.shown), self.n_constant, self.drawn))
 
 # %% ../../nbs/08_widgets/03_sensors.ipynb #9b04e4ac
-def film_modality(episode: Episode) -> str:
-    """Return the modality of an episode that is a film, '' if there is none."""
-    for name, values in episode.obs.items():
-        gray = len(values.shape) == 3
-        channels = len(values.shape) == 4 and values.shape[3] in (1, 3)
-        if np.dtype(values.dtype) == np.uint8 and (gray or channels):
-            return name
-    return ''
-
-
 _LONG = 2000  # steps of an episode of which not all are drawn at once
 
 
@@ -499,12 +491,11 @@ class SensorParts:
         self.film = W.HBox([player, self.table]).add_class('srlviz-film')
         self.scroll = W.VBox([self.traces]).add_class('srlviz-traces')
 
-    def read(self, reading: Reading, t: int, width: int, label: str, **marks):
-        """Show an episode from step t on, its film `width` pixels wide."""
+    def read(self, reading: Reading, t: int, width: int, label: str, camera: str = '', **marks):
+        """Show an episode from step t on, its film `width` pixels wide; without a film if there is no camera."""
         episode = reading.episode
-        modality = film_modality(episode)
-        film = episode.obs[modality] if modality else None
-        self.player.zoom = width / film.shape[2] if modality else 1
+        film = episode.obs[camera] if camera else None
+        self.player.zoom = width / film.shape[2] if camera else 1
         self.player.fps = float(reading.info.hz or 15)
         self.player.show(film, n=len(episode), value=t, label=label, **marks)
         self.cursor.rate = float(reading.info.hz or 1)
@@ -567,12 +558,12 @@ def _plot_episode(
     words: Sequence[str] = ('this', 'the other'),
     frames: int = 6,
     title: str = '',
+    camera: str = '',
 ) -> go.Figure:
-    """Draw an episode: some frames of its film if it has one, and the chosen series."""
+    """Draw an episode: some frames of a camera, and the chosen series."""
     figures = []
-    film = film_modality(reading.episode)
-    if film and frames:
-        figures.append(plot_film_sheet(reading.episode.obs[film], frames))
+    if camera and frames:
+        figures.append(plot_film_sheet(reading.episode.obs[camera], frames))
     figures.append(plot_reading(reading, chosen, over, words))
     return column(figures, title=title)
 
@@ -634,7 +625,7 @@ class RecordingAdapter:
 
     def figure(self, shown: 'ShownEpisode', chosen: Sequence[int | str], frames: int) -> go.Figure:
         """Draw the static figure of an episode."""
-        return _plot_episode(shown.reading, chosen, shown.over, shown.words, frames, shown.title)
+        return _plot_episode(shown.reading, chosen, shown.over, shown.words, frames, shown.title, shown.camera)
 
 
 def check_sensor_table(table: pd.DataFrame, width: int) -> pd.DataFrame:
@@ -652,6 +643,7 @@ class ShownEpisode:
     Attributes
     ----------
     reading : Reading;  over : Reading or None;  words : names of the two;  title : title of the film
+    camera : name of the pictures that are shown, '' without pictures
     """
 
     def __init__(self, adapter: RecordingAdapter, recording: Recording, i: int):
@@ -661,6 +653,7 @@ class ShownEpisode:
         self.against = NO_EPISODE
         self.over = None
         self.words = (f'episode {i}', '')
+        self.camera = pick_camera(self.reading.episode.obs)
 
     def overlay(self, against: int):
         """Set the episode to compare with; -1 for none."""
@@ -669,9 +662,12 @@ class ShownEpisode:
             self.words = (self.words[0], f'episode {against}')
             self.over = None if against == NO_EPISODE else self.adapter.open(self.recording, against)
 
-    def show(self, parts: SensorParts, t: int, width: int):
+    def show(self, parts: SensorParts, t: int, width: int, camera: str = ''):
         """Show the episode in the parts from step t on, its film `width` pixels wide."""
-        parts.read(self.reading, t, width, self.title, **self.adapter.marks(self.reading.episode))
+        episode = self.reading.episode
+        self.camera = pick_camera(episode.obs, camera)
+        marks = self.adapter.marks(episode) if self.camera == pick_camera(episode.obs) else {}
+        parts.read(self.reading, t, width, self.title, self.camera, **marks)
 
     def draw(self, parts: SensorParts, chosen: Sequence[int | str], against: int):
         """Draw the chosen series, with those of a second episode."""
@@ -692,14 +688,15 @@ class SensorBrowser(EpisodeSeeker, Explorer):
         holds numbers of columns and names of factors
     adapter : reads and names such recordings; a RecordingAdapter of `sensors` and `modality` if None
 
-    Traits: recording, episode, against, t, chosen, group, search and varying (what the list shows), picture (width of
-    the film in pixels), window (from, to: the steps that are plotted, if an episode has too many to plot them all).
+    Traits: recording, episode, against, t, camera (name of the pictures, '' without), chosen, group, search and
+    varying (what the list shows), picture (width of the film in pixels), window (from, to: the steps that are plotted,
+    if an episode has too many to plot them all).
     """
 
     recording, chosen = traitlets.Any(), Several()
     episode, against, t = traitlets.Int(0), traitlets.Int(NO_EPISODE), traitlets.Int(0)
     group, search, varying = traitlets.Unicode(''), traitlets.Unicode(''), traitlets.Bool(True)
-    picture, window = traitlets.Int(264), traitlets.Tuple()
+    camera, picture, window = traitlets.Unicode(''), traitlets.Int(264), traitlets.Tuple()
     shown = None  # the ShownEpisode
 
     def __init__(
@@ -719,7 +716,7 @@ class SensorBrowser(EpisodeSeeker, Explorer):
         self.adapter = adapter = RecordingAdapter(sensors, modality) if adapter is None else adapter
         self.recording = adapter.check(recording)
         self.parts = parts = SensorParts(adapter.player(), adapter.dots)
-        self.episodes = EpisodeMenus(self, adapter.label, 225)
+        self.episodes, self.cameras = EpisodeMenus(self, adapter.label, 225), CameraMenu(self)
         self.player, self.picker, self.traces, self.list = parts.player, parts.picker, parts.traces, parts.picker.list
         self._read_recording()
         self.episode, self.against = episode, against
@@ -727,7 +724,8 @@ class SensorBrowser(EpisodeSeeker, Explorer):
         self.chosen = self.chosen if chosen is None else chosen
         self._draw()
         parts.connect(self)
-        both = parts.arrange(adapter.below, self.episodes.row, self.status)
+        menus = W.VBox([self.episodes.row, self.cameras.menu])
+        both = parts.arrange(adapter.below, menus, self.status)
         self.children = [*adapter.above, both, parts.cursor]
         self.add_class('srlviz-sensors')
         self.start_reacting()
@@ -742,12 +740,14 @@ class SensorBrowser(EpisodeSeeker, Explorer):
         """The table of the columns: group, name, units, about."""
         return self.adapter.table
 
-    @traitlets.validate('recording', 'episode', 'against', 't', 'group', 'chosen')
+    @traitlets.validate('recording', 'episode', 'against', 't', 'camera', 'group', 'chosen')
     def _is_there(self, proposal):
         trait = proposal['trait'].name
         value = proposal['value']
         if trait == 'recording':
             return self.adapter.check(value)
+        if trait == 'camera':
+            return self.cameras.check(value)
         if trait == 'group':
             return check_choice('group', value, self.picker.groups)
         if trait == 'chosen':
@@ -760,6 +760,10 @@ class SensorBrowser(EpisodeSeeker, Explorer):
             self._read_recording()
         self._read(self.start_step)
         self._draw()
+
+    @on_change('camera')
+    def _on_camera(self, _):
+        self._read(self.t)
 
     @on_change('chosen', 'against')
     def _on_chosen(self, _):
@@ -775,8 +779,9 @@ class SensorBrowser(EpisodeSeeker, Explorer):
     def _read(self, t: int = 0):
         if self.shown.i != self.episode:
             self.shown = ShownEpisode(self.adapter, self.recording, self.episode)
+        self.cameras.offer(self.reading.episode.obs)
         with self.quietly():
-            self.shown.show(self.parts, t, self.picture)
+            self.shown.show(self.parts, t, self.picture, self.camera)
         self.t = t
 
     def _draw(self):

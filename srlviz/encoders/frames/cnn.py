@@ -25,6 +25,7 @@ from ...core.parameters import Parameters
 from ...core.recordings import Recording
 from ...core.saving import load_encoder, save_encoder
 from ...core.training import epoch_batches, native_bfloat16, pick_device, seeded, threads, train, window_starts
+from ...core.views.cameras import frame_advice
 
 # %% ../../../nbs/03_encoders/frames/00_cnn.ipynb #bf7c551d
 _CONVS = ((8, 4), (4, 2), (4, 2), (3, 1))  # kernel and stride of the four convolutions
@@ -197,7 +198,7 @@ def frame_shape(recording: Recording, reader: str = 'this encoder') -> tuple[int
     obs = recording[0].obs if len(recording) else {}
     if 'frame' not in obs:
         names = ', '.join(obs) or '(no episodes)'
-        raise ValueError(f"{reader} reads frames; recording {recording.name!r} has obs {names}")
+        raise ValueError(f"{reader} reads frames; recording {recording.name!r} has obs {names}{frame_advice(obs)}")
     frames = obs['frame']
     if len(frames.shape) != 4 or frames.dtype != np.uint8:
         found = f"{frames.dtype} {tuple(frames.shape)}"

@@ -182,7 +182,9 @@ def cross_trial(
     answers, reasons = ask_all(codes, setting.moments(recording), asked, seed=seed)
     if answers:
         save_answers([*answers.values()], Path(out) / 'answers.npz')
-    table = answer_rows(answers, n_codes=codes[0].shape[-1], inputs=setting.observation(recording), **key)
+    table = answer_rows(
+        answers, n_codes=codes[0].shape[-1], inputs=setting.inputs or setting.observation(recording), **key
+    )
     seconds = dict(codes=encoded - started, questions=time.process_time() - encoded)
     table.attrs = dict(reasons=reasons, seconds=seconds, world=setting.name, representation=representation)
     return table

@@ -43,6 +43,7 @@ from ...core.names import unique_name, unknown
 from ...core.questions import Answer, Question, question_named
 from ...core.recordings import Recording
 from ...core.scores import SCORE_COLUMNS, check_scores, score_row, spell_method
+from ...core.views.cameras import pick_camera
 from ...data.worlds.record import as_world
 from ...evaluate.prediction.errors import worst_moments
 from ...figures.frames import frame_uri
@@ -472,7 +473,7 @@ class _Run:
         if isinstance(recorded, Recording):
             about['fingerprint'] = recorded.fingerprint()
         factors = [f.name for f in recording.factors]
-        return about | dict(inputs=setting.observation(recording), factors=factors)
+        return about | dict(inputs=setting.inputs or setting.observation(recording), factors=factors)
 
 
 _PACKAGES = ('numpy', 'scikit-learn', 'torch')
@@ -812,10 +813,9 @@ def _moment_parts(card: Scorecard, world: str) -> list[Markup]:
 
 def _moment_html(recording: Recording | None, row) -> Markup:
     picture = Markup('')
-    if recording is not None and 'frame' in recording[row.episode].obs:
-        frame = recording[row.episode].obs['frame'][row.t]
-        if frame.shape[-1] in (1, 3):
-            picture = Markup('<img alt="" src="{}">').format(frame_uri(frame))
+    obs = {} if recording is None else recording[row.episode].obs
+    if camera := pick_camera(obs):
+        picture = Markup('<img alt="" src="{}">').format(frame_uri(obs[camera][row.t]))
     truth, predicted = (f'{v:.4g}' if isinstance(v, float) else str(v) for v in (row.truth, row.predicted))
     words = f'{row.factor} is {truth}, predicted {predicted}'
     where = f'episode {row.episode}, moment {row.t}'

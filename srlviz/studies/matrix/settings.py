@@ -17,6 +17,7 @@ import numpy as np
 from ...core.files import check_whole, inside, make_folder, only_writer
 from ...core.names import catalog, unknown
 from ...core.recordings import Recording, load_recording
+from ...core.views.cameras import cameras, default_input
 from ...core.views.columns import distinct_columns, take_columns
 from ...core.views.windows import thin
 from ...data.landing.tiers import quiet_sensors
@@ -41,8 +42,8 @@ class Setting:
     world : see `srlviz.record`: a name, a world, a Gymnasium environment, a recording
     n : steps or episodes to record, as the world counts; None takes the world's default
     record : further keywords of the world's `record`
-    inputs : the observation that representations read, such as 'frame', 'sensors' or 'vector'; '' takes the first of
-        these that there is
+    inputs : the observation that representations read, such as 'frame', 'wrist', 'sensors' or 'vector'; '' takes the
+        frame, else the first camera, else sensors or vector. Representations find a camera under the name 'frame'
     factors : those that are asked; by default all that vary with time in every split
     every : steps from one moment to the next
     length : most rows of the window that ends at a moment, for encoders of windows
@@ -117,7 +118,8 @@ class Setting:
             recording = self.world if n is None else self.world[:n]  # in its own order, that of codes given as arrays
         else:
             recording = world.record(seed=seed, condition=condition, progress=False, **amount, **self.record)
-        inputs = self.observation(recording)
+        inputs = self.observation(recording, self.name)
+        is_camera = inputs in cameras(recording[0].obs)
         known = [f.name for f in recording.factors]
         for name in self.factors:
             if name not in known:
@@ -125,18 +127,19 @@ class Setting:
         names = self.factors or known
         episodes = []
         for e in recording:
-            episodes.append(e.replace(obs={inputs: e.obs[inputs]}, factors={name: e.factors[name] for name in names}))
+            obs = {'frame' if is_camera else inputs: e.obs[inputs]}  # the name that encoders of pictures read
+            episodes.append(e.replace(obs=obs, factors={name: e.factors[name] for name in names}))
         factors = [f for f in recording.factors if f.name in names]
         return recording.replace(episodes=episodes, factors=factors)
 
-    def observation(self, recording: Recording) -> str:
-        """Return the name of the observation that is read."""
+    def observation(self, recording: Recording, reader: str = '') -> str:
+        """Return the name of the observation that is read; `reader` as in `default_input`."""
         there = [*recording[0].obs]
         if self.inputs:
             if self.inputs not in there:
                 raise unknown(f'inputs of {self.name}', self.inputs, there)
             return self.inputs
-        return next((name for name in ('frame', 'sensors', 'vector') if name in there), there[0])
+        return default_input(recording[0].obs, reader) or there[0]
 
     def _prepared(self, recording: Recording) -> Recording:
         factors = recording.factors if self.factors else varying_factors(recording, self.every)

@@ -18,6 +18,7 @@ import traitlets
 from markupsafe import Markup
 
 from ...core.recordings import Factor, Recording
+from ...core.views.cameras import frame_advice, pick_camera
 from ...figures.atari.codes import factor_differences, patch, plot_loss_map, plot_neighbours, plot_patches
 from ...figures.style import method_color, pretty
 from srlviz.widgets.base import (
@@ -32,7 +33,7 @@ from srlviz.widgets.base import (
     on_change,
     row,
 )
-from ..frames import best_zoom, episode_menu
+from ..frames import CameraMenu, best_zoom, episode_menu
 from ..views import FramePicker, FramePlayer, PlotView
 
 # %% ../../../nbs/08_widgets/atari/02_codes.ipynb #d43dd09c
@@ -53,7 +54,8 @@ def _check_frames(recording: Recording, what: str) -> None:
     """Raise a ValueError for a recording without frames."""
     if not len(recording) or 'frame' not in recording[0].obs:
         has = ', '.join(recording[0].obs) if len(recording) else 'no episodes'
-        raise ValueError(f"{what}; the recording has {has}")
+        advice = frame_advice(recording[0].obs) if len(recording) else ''
+        raise ValueError(f"{what}; the recording has {has}{advice}")
 
 # %% ../../../nbs/08_widgets/atari/02_codes.ipynb #95a0d06c
 class PairLosses:
@@ -312,6 +314,7 @@ class Nearest:
     recording : the recording of the codes
     episode, t : the query
     k, apart : number of neighbours, and minimum distance in steps within the query's episode
+    camera : name of the pictures; the first camera if it is not there
 
     Attributes
     ----------
@@ -319,9 +322,19 @@ class Nearest:
     found : method -> table of episode, t, distance and factors;  differences : method -> table of factors
     """
 
-    def __init__(self, neighbours: Mapping[str, object], recording: Recording, episode, t, k: int = 6, apart: int = 30):
+    def __init__(
+        self,
+        neighbours: Mapping[str, object],
+        recording: Recording,
+        episode,
+        t,
+        k: int = 6,
+        apart: int = 30,
+        camera: str = '',
+    ):
         self.recording = recording
         self.query = (episode, t)
+        self.camera = camera
         self.factors = _factors_at(recording, pd.DataFrame([self.query], columns=['episode', 't'])).iloc[0]
         self.found, self.differences = {}, {}
         for method, one in neighbours.items():
@@ -330,10 +343,14 @@ class Nearest:
             if len(table):
                 self.differences[method] = factor_differences(self.factors, table)
 
+    def frame(self, episode: int, t: int) -> np.ndarray:
+        """Return the picture of a step."""
+        obs = self.recording[int(episode)].obs
+        return np.asarray(obs[pick_camera(obs, self.camera)][int(t)])
+
     def frames(self, method: str) -> list[np.ndarray]:
         """Return the nearest frames by a method."""
-        steps = zip(self.found[method]['episode'], self.found[method]['t'])
-        return [np.asarray(self.recording[int(e)].obs['frame'][int(t)]) for e, t in steps]
+        return [self.frame(e, t) for e, t in zip(self.found[method]['episode'], self.found[method]['t'])]
 
     def captions(self, method: str, factor: str | None = None) -> list[str]:
         """Return captions: distance, episode:t, and the number of factors that differ, or the value of one factor."""
@@ -348,13 +365,13 @@ class Nearest:
         """Draw the query and its neighbours, one row per method."""
         (episode, t), recording = self.query, self.recording
         return plot_neighbours(
-            np.asarray(recording[episode].obs['frame'][t]),
+            self.frame(episode, t),
             self.found,
             {method: self.frames(method) for method in self.found},
             caption=f'episode {episode}, t {t}',
             factors=self.factors,
             about=recording.factors,
-            zoom=120 / recording[0].obs['frame'].shape[2],
+            zoom=120 / self.frame(episode, t).shape[1],
             title=f'{pretty(recording.name)}: nearest frames in code space',
         )
 
@@ -417,17 +434,14 @@ class _NeighbourRows(W.VBox):
 
     Parameters
     ----------
-    methods : names;  width : pixels of a frame
+    methods : names
     press : called with a method and the number of a clicked frame
     """
 
-    def __init__(self, methods: Sequence[str], width: int, press):
+    def __init__(self, methods: Sequence[str], press):
         super().__init__(layout=dict(max_height='600px', overflow='auto'))
         label = 'frames nearest by {}, nearest first'
-        self.pickers = {
-            m: FramePicker(label=label.format(pretty(m)), zoom=min(1, 104 / width)).add_class('srlviz-wraps')
-            for m in methods
-        }
+        self.pickers = {m: FramePicker(label=label.format(pretty(m))).add_class('srlviz-wraps') for m in methods}
         for m, picker in self.pickers.items():
             picker.observe(lambda _, m=m, picker=picker: press(m, picker.picked), 'picks')
         self.rows = {m: W.VBox([SafeHTML(_KEY.format(method_color(m), pretty(m))), p]) for m, p in self.pickers.items()}
@@ -435,9 +449,11 @@ class _NeighbourRows(W.VBox):
 
     def show(self, nearest: Nearest, factor: str | None = None):
         """Show frames; methods without a result are hidden."""
+        width = nearest.frame(*nearest.query).shape[1]
         for method, part in self.rows.items():
             part.layout.display = '' if method in nearest.found else 'none'
             if method in nearest.found:
+                self.pickers[method].zoom = min(1, 104 / width)
                 self.pickers[method].show(nearest.frames(method), nearest.captions(method, factor))
 
     def offer(self, nearest: Nearest, factor: str | None = None):
@@ -451,24 +467,28 @@ class _Query(Explorer):
 
     Parameters
     ----------
-    recording : with frames
+    recording : with pictures
     episode, t : initial values
 
-    Traits: episode, t. `seek` sets both at once.
+    Traits: episode, t, camera. `seek` sets episode and t at once.
     """
 
-    episode, t = traitlets.Int(0), traitlets.Int(0)
+    episode, t, camera = traitlets.Int(0), traitlets.Int(0), traitlets.Unicode('')
 
     def __init__(self, recording: Recording, episode: int = 0, t: int = 0):
         super().__init__()
-        self.recording, size = recording, recording[0].obs['frame'].shape[1:3]
-        self.player = FramePlayer(fps=float(recording.hz or 15), zoom=best_zoom(*size, wide=440))
+        self.recording, self.cameras = recording, CameraMenu(self)
+        self.player = FramePlayer(fps=float(recording.hz or 15))
         self.episode = episode
         self._load(t)
         episodes = episode_menu(recording)
         self.bind(episode=episodes, t=(self.player, 'value'))
-        self.children = [episodes, self.player]
+        self.children = [episodes, self.cameras.menu, self.player]
         self.start_reacting()
+
+    @traitlets.validate('camera')
+    def _is_camera(self, proposal):
+        return self.cameras.check(proposal['value'])
 
     @traitlets.validate('episode', 't')
     def _is_there(self, proposal):
@@ -482,8 +502,16 @@ class _Query(Explorer):
 
     def _load(self, t: int):
         label = f'{pretty(self.recording.name)}, episode {self.episode}'.removeprefix(', ')
-        self.player.show(self.recording[self.episode].obs['frame'], value=t, label=label)
+        obs = self.recording[self.episode].obs
+        self.cameras.offer(obs)
+        frames = obs[self.camera]
+        self.player.zoom = best_zoom(*frames.shape[1:3], wide=440)
+        self.player.show(frames, value=t, label=label)
         self.t = t
+
+    @on_change('camera')
+    def _on_camera(self, _):
+        self._load(self.t)
 
     @on_change('episode')
     def _on_episode(self, _):
@@ -510,10 +538,12 @@ class _Lookup(Explorer):
     press : called with the episode and t of a clicked frame
     k : neighbours per method
 
-    Traits: k, method (None is all), factor (in the captions; None for the number that differ). `nearest` is the result,
-    a `Nearest`; `table` its comparison with the query.
+    Traits: k, method (None is all), factor (in the captions; None for the number that differ), camera. `nearest` is
+    the result, a `Nearest`; `table` its comparison with the query.
     """
 
+    nearest: Nearest | None = None
+    camera = traitlets.Unicode('')
     k = traitlets.Int(6, min=1, max=24)
     method, factor = (traitlets.Unicode(None, allow_none=True) for _ in range(2))
 
@@ -527,8 +557,7 @@ class _Lookup(Explorer):
         self.apart = apart
         self.press = press
         self.factors = [f.name for f in recording.factors]
-        width = recording[0].obs['frame'].shape[2]
-        self.rows = _NeighbourRows(list(neighbours), width, self._pressed)
+        self.rows = _NeighbourRows(list(neighbours), self._pressed)
         self.table = SafeHTML(tabbable=True)
         self.table.layout = dict(max_height='190px', overflow='auto')
         methods = menu('Method', [('all', ''), *((pretty(m), m) for m in neighbours)], 220)
@@ -552,7 +581,7 @@ class _Lookup(Explorer):
         """Find and show the neighbours of a frame; return the seconds of the search."""
         neighbours = {m: one for m, one in self.neighbours.items() if self.method in (None, m)}
         start = time.perf_counter()
-        self.nearest = Nearest(neighbours, self.recording, episode, t, self.k, self.apart)
+        self.nearest = Nearest(neighbours, self.recording, episode, t, self.k, self.apart, self.camera)
         seconds = time.perf_counter() - start
         self.rows.show(self.nearest, self.factor)
         self.table.value = _agreement_table(self.nearest)
@@ -572,6 +601,12 @@ class _Lookup(Explorer):
             self.look(*self.nearest.query)
         except ValueError as problem:
             self.status.show_message(f'No neighbours: {problem}')
+
+    @on_change('camera')
+    def _on_camera(self, _):
+        if self.nearest is not None:
+            self.nearest.camera = self.camera
+            self.rows.show(self.nearest, self.factor)
 
     @on_change('factor')
     def _on_factor(self, _):
@@ -633,18 +668,22 @@ class NearestFrames(Explorer):
     k, apart : see `Nearest`
     interactive : see `Explorer`
 
-    Traits: episode, t, k, method, factor, live (follow the frame; set to False when a search takes more than 0.3 s,
-    then call `find()`, or click its button). Parts: `query`, `lookup`, `trail`.
+    Traits: episode, t, camera, k, method, factor, live (follow the frame; set to False when a search takes more than
+    0.3 s, then call `find()`, or click its button). Parts: `query`, `lookup`, `trail`.
     """
 
     episode, t, k = traitlets.Int(0), traitlets.Int(0), traitlets.Int(6, min=1, max=24)
+    camera = traitlets.Unicode('')
     method, factor = (traitlets.Unicode(None, allow_none=True) for _ in range(2))
     live = traitlets.Bool(True)
 
     def __init__(self, neighbours, recording, *, episode=0, t=0, k=6, apart=30, interactive=None):
-        _check_frames(recording, "neighbours are shown as frames")
+        if not len(recording) or not pick_camera(recording[0].obs):
+            has = ', '.join(recording[0].obs) if len(recording) else 'no episodes'
+            raise ValueError(f"neighbours are shown as frames; the recording has {has}")
         super().__init__(interactive)
         self.query = _Query(recording, episode, t)
+        self.cameras = self.query.cameras
         self.lookup = _Lookup(neighbours, recording, apart, self._pressed, k)
         self.status = self.lookup.status
         self.trail = _Trail(self._go)
@@ -653,8 +692,9 @@ class NearestFrames(Explorer):
         self.t = t
         follow = W.Checkbox(description='follow the frame', indent=False, layout=dict(width='140px'))
         self.press = button('find neighbours', self.find, 'find the neighbours of the shown frame')
-        self.bind(**{name: (self.query, name) for name in ('episode', 't')}, live=follow)
-        self.bind(**{name: (self.lookup, name) for name in ('k', 'method', 'factor')})
+        self.camera = self.query.camera
+        self.bind(**{name: (self.query, name) for name in ('episode', 't', 'camera')}, live=follow)
+        self.bind(**{name: (self.lookup, name) for name in ('k', 'camera', 'method', 'factor')})
         self.find()
         for part, name in ((self.query, 'episode'), (self.query, 't'), (self.query.player, 'playing')):
             self.on(part, name, lambda _: self._follow(None))
@@ -663,10 +703,12 @@ class NearestFrames(Explorer):
         self.add_class('srlviz-nearest-frames')
         self.start_reacting()
 
-    @traitlets.validate('episode', 't', 'method', 'factor')
+    @traitlets.validate('episode', 't', 'camera', 'method', 'factor')
     def _is_there(self, proposal):
         name = proposal['trait'].name
         value = proposal['value']
+        if name == 'camera':
+            return self.cameras.check(value)
         if name in ('episode', 't'):
             return self.query.check(name, value, self.episode)
         return self.lookup.check(name, value)

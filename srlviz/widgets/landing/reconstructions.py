@@ -17,6 +17,7 @@ import traitlets
 from markupsafe import Markup
 
 from ...core.recordings import Episode, Recording
+from ...core.views.cameras import pick_camera
 from ...figures.landing.flights import column, short_name, short_unit, sparks
 from srlviz.figures.landing.reconstructions import (
     SideBySide,
@@ -32,7 +33,14 @@ from srlviz.figures.landing.reconstructions import (
 from ...figures.scores.score_map import number
 from ...figures.landing.targets import encoder_label, label_words
 from ..base import Explorer, SafeHTML, busy, check_choice, columns, menu, on_change, row
-from ..frames import EpisodeSeeker, as_recording, check_episodes, episode_label, episode_menu
+from srlviz.widgets.frames import (
+    CameraMenu,
+    EpisodeSeeker,
+    as_recording,
+    check_episodes,
+    episode_label,
+    episode_menu,
+)
 from ..sensors import RowList, Several, StepCursor, check_column, merge_choice, column_table
 from ..views import FramePicker, FramePlayer, PlotView
 
@@ -82,7 +90,7 @@ class _Reconstruction(Mapping):
 
     Attributes
     ----------
-    film, numbers : names of its modalities of frames and of sensors; '' for none
+    numbers : name of its modality of sensors; '' for none
 
     Raises
     ------
@@ -98,7 +106,6 @@ class _Reconstruction(Mapping):
         for k, v in self.by_modality.items():
             if len(v) != len(episode):
                 raise ValueError(f"the reconstruction has {len(v)} rows of {k!r}; the episode has {len(episode)}")
-        self.film = next((k for k, v in self.by_modality.items() if v.ndim >= 3), '')
         self.numbers = next((k for k, v in self.by_modality.items() if v.ndim == 2), '')
 
     def __len__(self):
@@ -130,7 +137,7 @@ class _ReconstructedEpisode:
 
     Attributes
     ----------
-    film : SideBySide, or None
+    film : SideBySide, or None;  camera : its name, '' for none
     errors : (T, n) of sensors, in standard deviations, or None
     totals : modality with its unit -> (T,) error
     size : (n,) root mean square of errors;  order : sensors by size, the largest first
@@ -138,13 +145,10 @@ class _ReconstructedEpisode:
 
     def __init__(self, episode: Episode, reconstruction: _Reconstruction, spread: np.ndarray | None = None):
         self.episode, self.reconstruction = episode, reconstruction
-        self.film = None
+        self.film, self.camera = None, ''
         self.errors = None
         self.totals = {}
         self.order, self.size = np.zeros(0, int), np.zeros(0)
-        if reconstruction.film:
-            self.film = SideBySide(episode.obs[reconstruction.film], reconstruction[reconstruction.film])
-            self.totals['film (gray levels)'] = film_errors(self.film.true, self.film.predicted)
         if reconstruction.numbers:
             self.true = np.asarray(episode.obs[reconstruction.numbers], np.float32)
             spread = spread_of(self.true) if spread is None else spread
@@ -152,6 +156,17 @@ class _ReconstructedEpisode:
             self.totals['sensors (standard deviations)'] = root_mean(self.errors, 1)
             self.order = rank_sensors(self.errors)
             self.size = root_mean(self.errors, 0)
+        self.look()
+
+    def look(self, camera: str = ''):
+        """Compare the pictures of a camera; of the first one that is reconstructed, if this is not."""
+        camera = pick_camera(self.reconstruction, camera)
+        if not camera or camera == self.camera:
+            return
+        self.camera = camera
+        self.film = SideBySide(self.episode.obs[camera], self.reconstruction[camera])
+        errors = {'film (gray levels)': film_errors(self.film.true, self.film.predicted)}
+        self.totals = errors | {k: v for k, v in self.totals.items() if k not in errors}
 
     def worst(self, n: int = 3) -> list[int]:
         """Find the steps with the largest errors, at least 11 apart, in order of time."""
@@ -258,11 +273,12 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
     spread : (n,) standard deviations of the sensors; None for those that the encoder learned, or of the episode
     interactive : see `Explorer`
 
-    Traits: recording, episode, t, method (the name of the encoder), chosen (numbers of sensors).
+    Traits: recording, episode, t, camera (name of the pictures, '' without), method (the name of the encoder), chosen
+    (numbers of sensors).
     """
 
     recording, chosen, method = traitlets.Any(), Several(), traitlets.Unicode('')
-    episode, t = traitlets.Int(0), traitlets.Int(0)
+    episode, t, camera = traitlets.Int(0), traitlets.Int(0), traitlets.Unicode('')
     table = one = episode_link = None
 
     def __init__(
@@ -280,7 +296,7 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
         super().__init__(interactive)
         self.sources = _encoder_sources(encoders)
         self.cached = {}
-        self.parts = _ReconstructionParts()
+        self.parts, self.cameras = _ReconstructionParts(), CameraMenu(self)
         self.spread = None if spread is None else np.asarray(spread, np.float64)
         self.recording = recording
         self.method = method or next(iter(self.sources))
@@ -299,12 +315,14 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
         """Name the episode that is shown."""
         return f'{self.recording.name} episode {self.episode}'.strip()
 
-    @traitlets.validate('recording', 'episode', 't', 'method', 'chosen')
+    @traitlets.validate('recording', 'episode', 't', 'camera', 'method', 'chosen')
     def _is_there(self, proposal):
         name = proposal['trait'].name
         value = proposal['value']
         if name == 'recording':
             return as_recording(value)
+        if name == 'camera':
+            return self.cameras.check(value)
         if name == 'method':
             return check_choice('encoder', value, self.sources)
         if name == 'chosen':
@@ -328,6 +346,10 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
             with self.quietly():
                 setattr(self, change['name'], change['old'])
             raise
+
+    @on_change('camera')
+    def _on_camera(self, _):
+        self._read(self.t)
 
     @on_change('chosen')
     def _on_chosen(self, _):
@@ -370,6 +392,9 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
     def _read(self, t: int = 0):
         """Show the chosen episode and its reconstruction."""
         one = self.one = self._open()
+        self.cameras.offer(one.reconstruction)
+        for cached in self.cached.values():
+            cached.look(self.camera)
         self.table = column_table(self.recording, [one.reconstruction.numbers]) if one.reconstruction.numbers else None
         label = f'{label_words(self.method)}, {self.title()}'
         with self.quietly():
@@ -447,7 +472,13 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
         self._offer_episodes()
         both = columns(*p.sides(True))
         self.left, self.right = both.children
-        self.children = [row(self.menus['method'], self.episodes), p.words, self.status, both, p.cursor]
+        self.children = [
+            row(self.menus['method'], self.episodes, self.cameras.menu),
+            p.words,
+            self.status,
+            both,
+            p.cursor,
+        ]
         self.bind(method=self.menus['method'], t=p.player)
         self.share_hover(p.cursor, p.player)
         self.on(p.list, 'picked', self._pick_sensors)
