@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 import srlviz
 from srlviz.core.recordings import Factor, Recording, align
+from srlviz.core.views.columns import take_columns
+from srlviz.core.views.windows import thin
 from srlviz.encoders.custom import as_encoder
 from torch import nn
 
@@ -53,7 +55,8 @@ def test_parts_stay_together_after_saving_and_slicing(tmp_path):
         recording = Recording.from_table(table, episode='run', time='when')
     for path in tmp_path / 'folder', tmp_path / 'file.npz':
         assert srlviz.load(recording.save(path)).runs.tolist() == [0, 0, 2, 2, 4, 4]
-    assert recording[1:4].runs.tolist() == [0, 1, 1]
+    assert recording[1:4].runs.tolist() == [0, 1, 1] and recording[[3, 0, 2]].runs.tolist() == [0, 1, 0]
+    assert thin(recording, 2).runs.tolist() == take_columns(recording, [0]).runs.tolist() == [0, 0, 2, 2, 4, 4]
 
 
 def test_runs_of_different_rates_are_refused():

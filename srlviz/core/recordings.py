@@ -287,19 +287,13 @@ class Recording(Sequence):
         """
         base, index = self.origin
         if hasattr(base, 'names'):
-            names = base.names
+            run = _runs_of(base.names)
         elif isinstance(base, (list, tuple)):
-            names = [e.name for e in base]
+            run = _runs_of([e.name for e in base])
+        elif len(getattr(base, 'recording', ())) == len(base):  # a view of the same episodes
+            run = base.recording.runs
         else:
             return np.arange(len(self))
-        run = np.arange(len(names))
-        first = {}
-        for i, name in enumerate(names):
-            part = _PART.fullmatch(name)
-            if part:
-                if part[2] == '1' or part[1] not in first:  # another file may have a run of the same name
-                    first[part[1]] = i
-                run[i] = first[part[1]]
         _, positions, inverse = np.unique(run[index], return_index=True, return_inverse=True)
         return positions[inverse]
 
@@ -682,6 +676,19 @@ class _Picked(Sequence):
 
     def __getitem__(self, i):
         return self.base[int(self.index[i])]
+
+
+def _runs_of(names: Sequence[str]) -> np.ndarray:
+    "Run of each episode by its name; a part 1 begins another, since several files may have runs of one name"
+    runs = np.arange(len(names))
+    first = {}
+    for i, name in enumerate(names):
+        part = _PART.fullmatch(name)
+        if part:
+            if part[2] == '1' or part[1] not in first:
+                first[part[1]] = i
+            runs[i] = first[part[1]]
+    return runs
 
 
 def _check_alike(episodes):

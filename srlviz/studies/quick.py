@@ -525,7 +525,7 @@ def probe(
             results, table = {}, pd.DataFrame(columns=list(SCORE_COLUMNS))
         if numbers.factors:
             codes = {name: f.codes for name, f in fitted.items()}
-            columns = dict(study=study, task=task, data='random', inputs='frames', seed=seed)  # as `probe_table`
+            columns = dict(study=study, task=task, data='random', inputs='frames', protocol='fixed', seed=seed)
             more = _regression_scores(codes, numbers, **columns)
             tables = [t for t in (table, more) if len(t)]
             if not tables:

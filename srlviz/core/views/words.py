@@ -37,11 +37,6 @@ class _CodedEpisodes(Sequence):
             factors[name] = values
         return e.replace(factors=factors)
 
-    @property
-    def names(self) -> list[str]:
-        "Names of the episodes"
-        return [self.recording[i].name for i in range(len(self))]
-
     def contents(self, index: np.ndarray) -> list[str]:
         """Identify the content of episodes, by that of the recording and the words."""
         whole = recording_contents(self.recording)
