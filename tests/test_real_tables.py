@@ -49,7 +49,7 @@ def test_motions_are_the_same_through_every_door(tmp_path):
         assert loaded.fingerprint() == recording.fingerprint() and [e.name for e in loaded][:2] == ['000', '001']
         assert srlviz.load(tmp_path / name, **roles).fingerprint() == recording.fingerprint()
     probed = srlviz.probe({'raw': nn.Identity()}, tmp_path / 'motions.gz', **roles, **QUICK)
-    assert probed.f1.loc["activity"].item() > 0.3  # four classes
+    assert probed.f1.loc['activity'].item() > 0.4  # four classes
 
 
 def test_vowels_of_unequal_length_name_their_speaker():

@@ -25,12 +25,13 @@ from ..core.recordings import Episode, Recording
 from ..core.scores import SCORE_COLUMNS, check_scores
 from ..core.views.cameras import cameras
 from ..core.views.windows import windows
+from ..data.importers import load_csv
 from ..data.landing.flights import flight_table
 from ..data.worlds.atari import AtariWorld
 from ..data.worlds.pomdp import POMDPWorld
 from ..data.worlds.record import as_world, sample
 from ..evaluate.questions.shift import with_shift
-from .load import as_recording, file_kind, load, table_keywords
+from .load import file_kind, load
 
 # %% ../../nbs/09_studies/09_explore.ipynb #dd29f145
 class Subject(NamedTuple):
@@ -89,16 +90,14 @@ def _pop_arguments(options: dict, function: Callable) -> dict:
 
 
 def _path_subject(path: str | Path, options: dict) -> Subject:
-    "Read a file or folder, a table with the keywords in `options`; a folder of runs is watched, not read."
+    "Read a file or folder, a CSV file with its reader's arguments in `options`; a folder of runs is watched, not read."
     if (Path(path) / 'sweep.json').is_file():
         return Subject('runs', path)
     kind = file_kind(path)
     if kind == 'agents':
         agents = load(path, kind)
         return Subject('agents', {f'{memory} on {task}': agents[task, memory] for task, memory in agents})
-    if kind == 'table':
-        return Subject('recording', as_recording(path, **table_keywords(options)))
-    found = load(path, kind)
+    found = load(path, kind, **(_pop_arguments(options, load_csv) if kind == 'table' else {}))
     if kind == 'encoder':
         return Subject('encoders', {Path(path).stem: found})
     if kind == 'workbench':
@@ -129,7 +128,7 @@ def subject_of(x, options: dict | None = None) -> Subject:
 
     Parameters
     ----------
-    options : keywords of tables are taken out, if x is one, see `as_recording` of `srlviz.studies.load`
+    options : arguments of `load_csv` are taken out, if x is a CSV file of rows in time
 
     Raises
     ------
@@ -146,20 +145,13 @@ def subject_of(x, options: dict | None = None) -> Subject:
             raise _not_found(x)
         return found or _path_subject(x, {} if options is None else options)
     if isinstance(x, (Recording, Episode)):
-        is_flights = len(x) and _is_flights(x if isinstance(x, Recording) else Recording([x]))
-        return Subject('recording', x if is_flights else as_recording(x))  # explorers of flights show their words
-    options = {} if options is None else options
-    if isinstance(x, pd.DataFrame) and not {'study', 'metric', 'value'} <= {*x}:
-        columns = table_keywords(options)
-        if not columns:
+        return Subject('recording', x)
+    if isinstance(x, pd.DataFrame):
+        if not {'study', 'metric', 'value'} <= {*x}:
             raise ValueError(
                 f"a table to explore is a score table, with columns {', '.join(SCORE_COLUMNS)}; got a table with "
-                f"{', '.join(map(str, x))}. For rows in time name columns: explore(table, episode=..., factors=[...])"
+                f"{', '.join(map(str, x))}. For rows in time use Recording.from_table(table, episode=..., factors=...)"
             )
-        return Subject('recording', as_recording(x, **columns))
-    if isinstance(x, (list, tuple)) and x and all(isinstance(path, (str, Path)) and _is_file(path) for path in x):
-        return Subject('recording', as_recording(x, **table_keywords(options)))
-    if isinstance(x, pd.DataFrame):
         if not len(x):
             raise ValueError("the score table has no rows: there is nothing to explore")
         check_scores(x[[c for c in x if c in SCORE_COLUMNS]])
@@ -177,20 +169,6 @@ def subject_of(x, options: dict | None = None) -> Subject:
     if protocol_of(x) == 'question':
         return Subject('question', x)
     return _several(x)
-
-
-def _is_flights(recording: Recording) -> bool:
-    "Whether a recording is of landing approaches: sensors, and the position of the aircraft"
-    first = recording[0]
-    return 'sensors' in first.obs and {'along_track', 'cross_track', 'height'} <= {*first.factors}
-
-
-def _is_file(path: str | Path) -> bool:
-    return Path(path).is_file()
-
-
-def _is_table(x) -> bool:
-    return isinstance(x, (str, Path)) and file_kind(x) == 'table'
 
 
 def _is_path(x: str | Path) -> bool:
@@ -253,6 +231,12 @@ def _several(x) -> Subject:
     return Subject(kind, {'': x} if is_path else _as_named(x))  # the regularization path of one method
 
 # %% ../../nbs/09_studies/09_explore.ipynb #10cdde0f
+def _is_flights(recording: Recording) -> bool:
+    "Whether a recording is of landing approaches: sensors, and the position of the aircraft"
+    first = recording[0]
+    return 'sensors' in first.obs and {'along_track', 'cross_track', 'height'} <= {*first.factors}
+
+
 def _recording_widget(recording: Recording | Episode) -> str:
     "The widget that shows most of a recording"
     recording = Recording([recording]) if isinstance(recording, Episode) else recording
@@ -567,17 +551,15 @@ def explore(x=None, recording: Recording | str | Path | None = None, *, widget: 
 
     Parameters
     ----------
-    x : a recording; a table of rows in time, with its keywords, or the path of one or of several; codes, or maps of
-        codes; an encoder, torch module, memory or agent, or several by name; an answer or several; a score table; a
-        scorecard, or several; a result of `srlviz.probe`; the name of a game, task, memory, encoder or question, which
-        opens on sample data; a Gymnasium environment; widgets, which are arranged in a workbench; or a path to any of
-        these, or to a folder of runs
-    recording : the recording that was encoded, or that a memory reads, or that stands beside scores; or its path, a
-        table with its keywords, or the name of a world, whose sample is used
+    x : a recording; codes, or maps of codes; an encoder, torch module, memory or agent, or several by name; an answer
+        or several; a score table; a scorecard, or several; a result of `srlviz.probe`; the name of a game, task,
+        memory, encoder or question, which opens on sample data; a Gymnasium environment; widgets, which are arranged in
+        a workbench; or a path to any of these, or to a folder of runs
+    recording : the recording that was encoded, or that a memory reads, or that stands beside scores; or its path, or
+        the name of a world, whose sample is used
     widget : the name of another widget of `WIDGETS` for this kind of x
     options : keyword arguments of the widget, such as episode=3; of `as_encoder` for a torch module, such as
-        size=(84, 84); for a table those of `as_recording` of `srlviz.studies.load`, such as episode='run',
-        factors=['room']
+        size=(84, 84); of `load_csv` for a CSV file of rows in time, such as episode='run', factors=['room']
 
     Returns
     -------
@@ -592,11 +574,9 @@ def explore(x=None, recording: Recording | str | Path | None = None, *, widget: 
 
         _refuse_recording(recording, 'the start page')
         return StartPage(explore, **options)
-    if isinstance(recording, (str, Path)) and not (_is_path(recording) or Path(recording).exists()):
-        recording = sample(recording)
-    elif recording is not None:
-        is_table = isinstance(recording, pd.DataFrame) or _is_table(recording)
-        recording = as_recording(recording, **(table_keywords(options) if is_table else {}))
+    if isinstance(recording, (str, Path)):
+        is_file = _is_path(recording) or Path(recording).exists()
+        recording = load(recording) if is_file else sample(recording)
     kind, content = subject_of(x, options)
     names, open_widget = WIDGETS[kind]
     if widget:

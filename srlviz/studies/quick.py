@@ -37,11 +37,11 @@ from ..core.saving import load_encoder, save_encoder
 from ..core.scores import SCORE_COLUMNS, check_scores, load_scores, merge_scores, save_scores, score_row
 from ..core.scores import with_labels
 from ..data.atari import drop_duplicates, prune_factors, record_atari, split_episodes
+from ..data.importers import load_csv
 from ..encoders.custom import as_encoder
 from ..envs.atari import GAMES, game_name
 from ..evaluate.prediction.heads import fit_head
 from ..evaluate.probe import NORMS, ProbeResult, caveat_words, unconverged_line
-from .load import as_recording, file_kind
 from .methods import find_methods
 from .papers.probing import FittedMethod, probe_methods, probe_table
 
@@ -240,23 +240,26 @@ def load_probe(folder: str | Path) -> Probed:
 _MAX_CATEGORIES = 256
 
 
-def _read_data(data, columns: Mapping) -> Recording | None:
-    "Read `data` by `as_recording`; None stays None."
-    columns = {name: value for name, value in columns.items() if value is not None and not _is_empty(value)}
-    if data is None:
-        if columns:
-            raise ValueError(f"{', '.join(columns)} describe data, and data is None")
-        return None
-    if isinstance(data, (str, Path)) and str(data) in GAMES:
-        raise ValueError(f"data must be a recording or its path, got {data!r}; for the game use game={data!r}")
-    is_table = isinstance(data, pd.DataFrame) or isinstance(data, (str, Path)) and file_kind(data) == 'table'
-    if is_table and 'factors' not in columns:
-        raise ValueError("factors must name columns to probe, such as ['door']; other numeric columns are inputs")
-    return as_recording(data, **columns)
-
-
-def _is_empty(value) -> bool:
-    return isinstance(value, (str, list, tuple, Mapping)) and not len(value)
+def _as_recording(data, episode, factors) -> Recording | None:
+    "Convert `data` to a recording; None stays None."
+    is_csv = isinstance(data, (str, Path)) and str(data).lower().endswith('.csv')
+    if isinstance(data, pd.DataFrame) or is_csv:
+        if not len(factors):
+            raise ValueError("factors must name columns to probe, such as ['door']; other numeric columns are inputs")
+        read = load_csv if is_csv else Recording.from_table
+        return read(data, episode=episode, factors=factors)
+    if episode is not None or len(factors):
+        raise ValueError("episode and factors name columns of a table; a recording has its own")
+    if isinstance(data, (str, Path)):
+        if str(data) in GAMES:
+            raise ValueError(f"data must be a recording or its path, got {data!r}; for the game use game={data!r}")
+        return load_recording(data)
+    if data is not None and not isinstance(data, Recording):
+        raise ValueError(
+            f"data must be a Recording, a DataFrame, or a path, got {type(data).__name__}; "
+            "Recording.from_arrays makes one from arrays"
+        )
+    return data
 
 # %% ../../nbs/09_studies/05_quick.ipynb #6cbdfee8
 def _category(factor, values: pd.Series) -> tuple[str, tuple[str, ...]]:
@@ -424,7 +427,7 @@ def probe(
     *,
     game: str | None = None,
     episode: str | None = None,
-    factors: Sequence[str | Factor] | Mapping = (),
+    factors: Sequence[str] = (),
     inputs: str | None = None,
     frames: int = 16_000,
     policy='random',
@@ -441,7 +444,6 @@ def probe(
     seed: int = 0,
     out: str | Path | None = None,
     progress: bool = True,
-    **columns,
 ) -> Probed:
     """Probe the codes of a network: fit linear probes that predict the state of the world from them.
 
@@ -452,13 +454,11 @@ def probe(
     net : a torch module or a function that maps a batch of frames, or of rows float32 (B, F), to codes (B, n_codes); it
         is not trained. Or an encoder or the name of a method, which is fitted on the split 'fit', or else 'probe'. Or a
         mapping from names to any of these
-    data : a recording or its path, with its splits 'probe', 'valid' and 'test' if it has them; a table or the path of
-        its file, with one row per step; or arrays
+    data : a recording or its path, with its splits 'probe', 'valid' and 'test' if it has them; or a table or the path
+        of a CSV file, with one row per step
     game : instead of data: one of `srlviz.envs.atari.GAMES`, or of `version`
     episode, factors : columns of a table: the one that numbers the episodes, and those to probe; the other numeric
         columns are inputs, see `Recording.from_table`
-    columns : other keywords of the reader of data, such as time='stamp' or sep=';', see `as_recording` of
-        `srlviz.studies.load`
     inputs : what networks and functions read, such as 'sensors'; None for frames if there are any, see `as_encoder`
     frames, policy, version : how the game is recorded, see `record_atari`
     size, stack, scale, layout : how networks and functions read frames, see `as_encoder`
@@ -482,7 +482,7 @@ def probe(
     ValueError : neither or both of game and data, too few episodes, no factor to probe, a network that refuses its
         input (the error states its shape and how to change it)
     """
-    recording = _read_data(data, dict(columns, episode=episode, factors=factors))
+    recording = _as_recording(data, episode, factors)
     if (recording is None) == (game is None):
         raise ValueError("give either game='pong' or data: a recording, a table, or a path")
     reads = dict(size=size, stack=stack, scale=scale, layout=layout, inputs=inputs, layer=layer)
