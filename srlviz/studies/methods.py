@@ -24,7 +24,7 @@ from torch import nn
 
 from ..core.storage.hashing import array_content
 from ..core.files import checksum
-from ..core.names import catalog, catalog_names, imported, installed, unknown
+from ..core.names import catalog, imported, installed, unknown
 from ..core.scores import spell_method
 from ..core.training import train
 from ..encoders.custom import as_encoder
@@ -141,14 +141,13 @@ def find_method(method) -> Method:
 
 def _reference_method(name: str, others: Iterable[str]) -> Method:
     "Find a reference row of a scorecard, or a memory, as a method"
-    from srlviz.studies.matrix.representations import REFERENCES, NamedReference
-
     if same_name(name, 'agent'):
         raise ValueError("'agent' is one of a task, for a scorecard; load_policy(path) opens one as an encoder")
-    for known in (*REFERENCES, *catalog_names('memories')):
+    cls = imported('srlviz.studies.matrix.representations:NamedReference')  # which looks up methods itself
+    for known in cls.names():
         if same_name(known, name):
-            return Method(known, NamedReference, dict(name=known), builtin=False)
-    raise unknown('method', name, [*others, *REFERENCES])
+            return Method(known, cls, dict(name=known), builtin=False)
+    raise unknown('method', name, [*others, *cls.names()])
 
 
 def _third_party_method(encoder, name: str = '') -> Method:

@@ -484,6 +484,11 @@ class NamedReference:
     def __init__(self, name: str, epochs: int = 15, seed: int = 0):
         self.name, self.epochs, self.seed = name, epochs, seed
 
+    @staticmethod
+    def names() -> list[str]:
+        """List the names of references and memories."""
+        return [*REFERENCES, *catalog_names('memories')]
+
     @property
     def supervised(self) -> bool:
         """Whether it learns from the factors"""
