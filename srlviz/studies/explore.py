@@ -24,14 +24,14 @@ from ..core.questions import Answer
 from ..core.recordings import Episode, Recording
 from ..core.scores import SCORE_COLUMNS, check_scores
 from ..core.views.cameras import cameras
+from ..core.views.coded import with_coded_words
 from ..core.views.windows import windows
-from ..data.importers import load_csv
 from ..data.landing.flights import flight_table
 from ..data.worlds.atari import AtariWorld
 from ..data.worlds.pomdp import POMDPWorld
 from ..data.worlds.record import as_world, sample
 from ..evaluate.questions.shift import with_shift
-from .load import file_kind, load
+from .load import file_kind, is_paths, load, read_recording, table_keywords
 
 # %% ../../nbs/09_studies/09_explore.ipynb #dd29f145
 class Subject(NamedTuple):
@@ -70,9 +70,10 @@ def _not_found(x: str) -> Exception:
 
 def _encoder_methods() -> dict:
     "Built-in encoders and their variants: name -> Method"
+    from srlviz.studies.matrix.representations import REFERENCES
     from srlviz.studies.methods import find_method, methods
 
-    return {name: find_method(name) for name in methods()}
+    return {name: find_method(name) for name in [*methods(), *REFERENCES] if name not in catalog('memories')}
 
 
 _NAMED = {  # kind -> function that lists what has a name, name -> thing; those that need torch come last
@@ -83,21 +84,26 @@ _NAMED = {  # kind -> function that lists what has a name, name -> thing; those 
 }
 
 
-def _pop_arguments(options: dict, function: Callable) -> dict:
-    "Remove the arguments of a function from options, and return them"
-    names = inspect.signature(function).parameters
+def _pop(options: dict, names: Iterable[str]) -> dict:
+    "Remove options of some names, and return them"
     return {k: options.pop(k) for k in [*options] if k in names}
 
 
+def _read_rows(data, options: dict) -> Recording:
+    "Read rows in time; if they are no recording yet, the keywords of tables are taken out of `options`"
+    is_table = not isinstance(data, (str, Path)) or file_kind(data) == 'table'
+    return read_recording(data, **(_pop(options, table_keywords()) if is_table else {}))
+
+
 def _path_subject(path: str | Path, options: dict) -> Subject:
-    "Read a file or folder, a CSV file with its reader's arguments in `options`; a folder of runs is watched, not read."
+    "Read a file or folder, a table with its reader's arguments in `options`; a folder of runs is watched, not read."
     if (Path(path) / 'sweep.json').is_file():
         return Subject('runs', path)
     kind = file_kind(path)
     if kind == 'agents':
         agents = load(path, kind)
         return Subject('agents', {f'{memory} on {task}': agents[task, memory] for task, memory in agents})
-    found = load(path, kind, **(_pop_arguments(options, load_csv) if kind == 'table' else {}))
+    found = _read_rows(path, options) if kind == 'table' else load(path, kind)
     if kind == 'encoder':
         return Subject('encoders', {Path(path).stem: found})
     if kind == 'workbench':
@@ -123,17 +129,24 @@ def _as_named(several) -> dict[str, Any]:
     return named
 
 # %% ../../nbs/09_studies/09_explore.ipynb #f6be4649
+def _is_flights(recording: Recording) -> bool:
+    "Whether a recording is of landing approaches: sensors, and the position of the aircraft"
+    first = recording[0]
+    return 'sensors' in first.obs and {'along_track', 'cross_track', 'height'} <= {*first.factors}
+
+
 def subject_of(x, options: dict | None = None) -> Subject:
     """Find out what something is, and bring it into the form that widgets take.
 
     Parameters
     ----------
-    options : arguments of `load_csv` are taken out, if x is a CSV file of rows in time
+    options : the keywords of tables are taken out, if x is rows in time: a file, several, or a DataFrame
 
     Raises
     ------
     ValueError, FileNotFoundError : for a name or path that is not there, and for what has no widget
     """
+    options = {} if options is None else options
     if isinstance(x, (str, Path)):
         is_name = not _is_path(x)
         found = _named_subject(x) if is_name else None
@@ -143,14 +156,20 @@ def subject_of(x, options: dict | None = None) -> Subject:
             return subject_of(imported(x, 'class to explore'))
         if found is None and is_name and not (x and Path(x).exists()):
             raise _not_found(x)
-        return found or _path_subject(x, {} if options is None else options)
-    if isinstance(x, (Recording, Episode)):
-        return Subject('recording', x)
+        return found or _path_subject(x, options)
+    if isinstance(x, Episode):
+        return Subject('recording', with_coded_words(Recording([x], name=x.name)))
+    if isinstance(x, Recording):
+        return Subject('recording', x if len(x) and _is_flights(x) else with_coded_words(x))
+    if is_paths(x):
+        return Subject('recording', _read_rows(x, options))
     if isinstance(x, pd.DataFrame):
         if not {'study', 'metric', 'value'} <= {*x}:
+            if {*options} & {*table_keywords()}:
+                return Subject('recording', _read_rows(x, options))
             raise ValueError(
                 f"a table to explore is a score table, with columns {', '.join(SCORE_COLUMNS)}; got a table with "
-                f"{', '.join(map(str, x))}. For rows in time use Recording.from_table(table, episode=..., factors=...)"
+                f"{', '.join(map(str, x))}. For rows in time name columns: explore(table, episode=..., factors=...)"
             )
         if not len(x):
             raise ValueError("the score table has no rows: there is nothing to explore")
@@ -231,12 +250,6 @@ def _several(x) -> Subject:
     return Subject(kind, {'': x} if is_path else _as_named(x))  # the regularization path of one method
 
 # %% ../../nbs/09_studies/09_explore.ipynb #10cdde0f
-def _is_flights(recording: Recording) -> bool:
-    "Whether a recording is of landing approaches: sensors, and the position of the aircraft"
-    first = recording[0]
-    return 'sensors' in first.obs and {'along_track', 'cross_track', 'height'} <= {*first.factors}
-
-
 def _recording_widget(recording: Recording | Episode) -> str:
     "The widget that shows most of a recording"
     recording = Recording([recording]) if isinstance(recording, Episode) else recording
@@ -316,7 +329,7 @@ def _fitted_encoders(encoders: Mapping, recording: Recording | None, options: di
 
     few = {} if recording is not None else dict(epochs=_SAMPLE_EPOCHS)
     adapted = {k for k, e in encoders.items() if not isinstance(e, (type, Method)) and not hasattr(e, 'encode')}
-    reads = _pop_arguments(options, as_encoder) if adapted else {}
+    reads = _pop(options, inspect.signature(as_encoder).parameters) if adapted else {}
     made = {}
     for name, encoder in encoders.items():
         if isinstance(encoder, type):
@@ -546,7 +559,7 @@ WIDGETS = {
 }
 
 # %% ../../nbs/09_studies/09_explore.ipynb #2bc92036
-def explore(x=None, recording: Recording | str | Path | None = None, *, widget: str = '', **options):
+def explore(x=None, recording=None, *, widget: str = '', **options):
     """Open the widget that belongs to x; without an argument the start page, a list of all there is.
 
     Parameters
@@ -554,12 +567,13 @@ def explore(x=None, recording: Recording | str | Path | None = None, *, widget: 
     x : a recording; codes, or maps of codes; an encoder, torch module, memory or agent, or several by name; an answer
         or several; a score table; a scorecard, or several; a result of `srlviz.probe`; the name of a game, task,
         memory, encoder or question, which opens on sample data; a Gymnasium environment; widgets, which are arranged in
-        a workbench; or a path to any of these, or to a folder of runs
+        a workbench; a path to any of these, or to a folder of runs; paths of tables; or a DataFrame of rows in time
+        with episode= or other keywords of tables
     recording : the recording that was encoded, or that a memory reads, or that stands beside scores; or its path, or
-        the name of a world, whose sample is used
+        a table; or the name of a world, whose sample is used
     widget : the name of another widget of `WIDGETS` for this kind of x
     options : keyword arguments of the widget, such as episode=3; of `as_encoder` for a torch module, such as
-        size=(84, 84); of `load_csv` for a CSV file of rows in time, such as episode='run', factors=['room']
+        size=(84, 84); of `load_csv` for rows in time, as x or as recording, such as episode='run', factors=['room']
 
     Returns
     -------
@@ -576,7 +590,11 @@ def explore(x=None, recording: Recording | str | Path | None = None, *, widget: 
         return StartPage(explore, **options)
     if isinstance(recording, (str, Path)):
         is_file = _is_path(recording) or Path(recording).exists()
-        recording = load(recording) if is_file else sample(recording)
+        recording = _read_rows(recording, options) if is_file else sample(recording)
+    elif isinstance(recording, pd.DataFrame) or is_paths(recording):
+        recording = _read_rows(recording, options)
+    elif isinstance(recording, (Recording, Episode)):
+        recording = read_recording(recording)
     kind, content = subject_of(x, options)
     names, open_widget = WIDGETS[kind]
     if widget:

@@ -111,6 +111,8 @@ def _copy_to_fit(instance, name):
 def find_method(method) -> Method:
     """Find a method by its name in any spelling, as 'module:Class', as a class, an instance or a torch module.
 
+    Names of references and memories are methods, too, for any recording.
+
     Naming a module or an entry point imports it, and so runs its code.
 
     Raises
@@ -134,7 +136,18 @@ def find_method(method) -> Method:
         raise ValueError(f"several packages offer {method!r}; choose one of {', '.join(p.value for p in offered)}")
     if offered:
         return _third_party_method(_load_entry_point(offered[0]), offered[0].name)
-    raise unknown('method', method, [*builtin, *(point.name for point in entry_points)])
+    return _reference_method(method, [*builtin, *(point.name for point in entry_points)])
+
+
+def _reference_method(name: str, others: Iterable[str]) -> Method:
+    "Find a reference row of a scorecard, or a memory, as a method"
+    if same_name(name, 'agent'):
+        raise ValueError("'agent' is one of a task, for a scorecard; load_policy(path) opens one as an encoder")
+    cls = imported('srlviz.studies.matrix.representations:NamedReference')  # which looks up methods itself
+    for known in cls.names():
+        if same_name(known, name):
+            return Method(known, cls, dict(name=known), builtin=False)
+    raise unknown('method', name, [*others, *cls.names()])
 
 
 def _third_party_method(encoder, name: str = '') -> Method:

@@ -6,7 +6,7 @@
 __all__ = ['Probed', 'load_probe', 'probe']
 
 # %% ../../nbs/09_studies/05_quick.ipynb #a5a84b3a
-import hashlib, json, tempfile
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -32,17 +32,19 @@ from srlviz.core.files import (
 from ..core.names import catalog
 from ..core.questions import load_answers, save_answers
 from ..core.metrics import find_metric
-from ..core.recordings import Factor, Recording, align, load_recording, recording_contents
+from ..core.recordings import Factor, Recording, align, load_recording
 from ..core.saving import load_encoder, save_encoder
 from ..core.scores import SCORE_COLUMNS, check_scores, load_scores, merge_scores, save_scores, score_row
 from ..core.scores import with_labels
+from ..core.views.coded import CODINGS, CodedEpisodes, encode_values
 from ..data.atari import drop_duplicates, prune_factors, record_atari, split_episodes
-from ..data.importers import load_csv
 from ..encoders.custom import as_encoder
 from ..envs.atari import GAMES, game_name
 from ..evaluate.prediction.heads import fit_head
 from ..evaluate.probe import NORMS, ProbeResult, caveat_words, unconverged_line
-from .methods import find_methods
+from .load import read_recording
+from .matrix.representations import REFERENCES, NamedReference
+from .methods import Method, find_methods
 from .papers.probing import FittedMethod, probe_methods, probe_table
 
 # %% ../../nbs/09_studies/05_quick.ipynb #4543eddd
@@ -237,39 +239,28 @@ def load_probe(folder: str | Path) -> Probed:
     return Probed(dict(zip(header['labels'], results)), scores, recording, left_out, fitted)
 
 # %% ../../nbs/09_studies/05_quick.ipynb #d1ad53ff
-_MAX_CATEGORIES = 256
-
-
-def _as_recording(data, episode, factors) -> Recording | None:
+def _as_recording(data, columns: Mapping) -> Recording | None:
     "Convert `data` to a recording; None stays None."
-    is_csv = isinstance(data, (str, Path)) and str(data).lower().endswith('.csv')
-    if isinstance(data, pd.DataFrame) or is_csv:
-        if not len(factors):
-            raise ValueError("factors must name columns to probe, such as ['door']; other numeric columns are inputs")
-        read = load_csv if is_csv else Recording.from_table
-        return read(data, episode=episode, factors=factors)
-    if episode is not None or len(factors):
-        raise ValueError("episode and factors name columns of a table; a recording has its own")
-    if isinstance(data, (str, Path)):
-        if str(data) in GAMES:
-            raise ValueError(f"data must be a recording or its path, got {data!r}; for the game use game={data!r}")
-        return load_recording(data)
-    if data is not None and not isinstance(data, Recording):
-        raise ValueError(
-            f"data must be a Recording, a DataFrame, or a path, got {type(data).__name__}; "
-            "Recording.from_arrays makes one from arrays"
-        )
-    return data
+    given = {k: v for k, v in columns.items() if v is not None and (k != 'factors' or len(v))}
+    if data is None:
+        if given:
+            raise ValueError(f"{', '.join(given)} name columns of data, and there is none")
+        return None
+    if isinstance(data, str) and data in GAMES:
+        raise ValueError(f"data must be a recording or its path, got {data!r}; for the game use game={data!r}")
+    recording = read_recording(data, **given)
+    if not recording.factors:
+        raise ValueError("factors must name columns to probe, such as ['door']; other numeric columns are inputs")
+    return recording
 
 # %% ../../nbs/09_studies/05_quick.ipynb #6cbdfee8
 def _category(factor, values: pd.Series) -> tuple[str, tuple[str, ...]]:
-    "How a factor is coded, one of `_CODINGS` or 'number', and names of its values; or why it is left out"
+    "How a factor is coded, one of `CODINGS` or 'number', and names of its values; or why it is left out"
     x = values.to_numpy()
     if pd.api.types.is_integer_dtype(x) or pd.api.types.is_bool_dtype(x):
         return ('as it is' if factor.kind == 'categorical' else 'number'), ()
     if x.dtype.kind in 'OUS' or not pd.api.types.is_numeric_dtype(x):
-        words = sorted(map(str, pd.unique(values)))
-        return ('words', tuple(words)) if len(words) <= _MAX_CATEGORIES else (f'{len(words):,} different words', ())
+        return f'{values.nunique():,} different words', ()
     if np.isnan(x).any():
         return f'{factor.kind}, some missing', ()
     is_binary = {*np.unique(x)} <= {0, 1}
@@ -278,47 +269,9 @@ def _category(factor, values: pd.Series) -> tuple[str, tuple[str, ...]]:
     if factor.group == 'failures' and (x >= 0).all():
         return 'failure', ('none', 'failed')
     if factor.kind == 'categorical' and np.isfinite(x).all():  # fractions that are stated to be classes
-        words = sorted(map(str, np.unique(x)))
-        return ('words', tuple(words)) if len(words) <= _MAX_CATEGORIES else (f'{len(words):,} different fractions', ())
+        words = tuple(sorted(map(str, np.unique(x))))
+        return ('words', words) if len(words) <= 256 else (f'{len(words):,} different fractions', ())
     return ('number' if np.isfinite(x).all() else f'{factor.kind}, some infinite'), ()
-
-
-_CODINGS = 'as it is', 'words', 'whole', 'failure'
-
-
-def _encode_values(values, coding: str, names: tuple[str, ...]):
-    "Values of a factor as whole numbers"
-    if coding == 'words':
-        return np.searchsorted(np.array(names), np.asarray(values, str)).astype(np.int64)
-    if coding == 'whole':
-        return np.rint(values).astype(np.int64)
-    if coding == 'failure':
-        return (np.asarray(values) > 0).astype(np.int64)
-    return np.asarray(values)
-
-# %% ../../nbs/09_studies/05_quick.ipynb #971830a7
-class _CodedEpisodes(Sequence):
-    "The episodes of a recording with factors as whole numbers; `codings`: factor -> (coding, names)"
-
-    def __init__(self, recording: Recording, codings: Mapping):
-        self.recording, self.codings = recording, codings
-        self.lengths = recording.lengths
-
-    def __len__(self):
-        return len(self.recording)
-
-    def __getitem__(self, i):
-        e = self.recording[int(i)]
-        factors = {}
-        for name, (coding, names) in self.codings.items():
-            factors[name] = e.factors[name] if coding == 'as it is' else _encode_values(e.factors[name], coding, names)
-        return e.replace(factors=factors)
-
-    def contents(self, index: np.ndarray) -> list[str]:
-        """Identify the content of episodes, by that of the recording and the codings."""
-        codings = hashlib.sha256(json.dumps(sorted(self.codings.items())).encode()).hexdigest()[:16]
-        whole = recording_contents(self.recording)
-        return [f'{whole[i]} {codings}' for i in index]
 
 # %% ../../nbs/09_studies/05_quick.ipynb #6b2c1987
 def _prepare_factors(recording: Recording) -> tuple[Recording, Recording, dict[str, str]]:
@@ -348,10 +301,10 @@ def _prepare_factors(recording: Recording) -> tuple[Recording, Recording, dict[s
             numbers += [f] if varies else []
             left_out |= {} if varies else {f.name: 'constant'}
             continue
-        if coding not in _CODINGS:
+        if coding not in CODINGS:
             left_out[f.name] = coding
             continue
-        values = _encode_values(table[f.name], coding, names)
+        values = encode_values(table[f.name], coding, names)
         train_values = np.unique(values[split == 'probe'])
         test_values = np.unique(values[split == 'test'])
         if len(train_values) < 2:
@@ -376,19 +329,8 @@ def _with_codings(recording: Recording, codings: Mapping) -> Recording:
     for i, f in enumerate(kept):
         coding, names = codings[f.name]
         if coding != 'as it is':
-            kept[i] = replace(f, kind='categorical', **_valid_names(names))
-    return recording.replace(episodes=_CodedEpisodes(recording, codings), factors=kept)
-
-
-def _valid_names(names) -> dict:
-    "Names of values as an argument of `Factor`; {} if `Factor` refuses them"
-    try:
-        if names:
-            Factor('any', names=names)
-            return dict(names=names)
-    except ValueError:
-        pass
-    return {}
+            kept[i] = replace(f, kind='categorical', names=names)
+    return recording.replace(episodes=CodedEpisodes(recording, codings), factors=kept)
 
 # %% ../../nbs/09_studies/05_quick.ipynb #6f2f4219
 def _record_game(game, frames, policy, version, seed, out, progress) -> Recording:
@@ -423,11 +365,11 @@ def _regression_scores(codes: Mapping[str, list], recording: Recording, **column
 # %% ../../nbs/09_studies/05_quick.ipynb #56e22bc9
 def probe(
     net: nn.Module | Callable | Mapping,
-    data: Recording | pd.DataFrame | str | Path | None = None,
+    data=None,
     *,
     game: str | None = None,
     episode: str | None = None,
-    factors: Sequence[str] = (),
+    factors: Sequence | Mapping = (),
     inputs: str | None = None,
     frames: int = 16_000,
     policy='random',
@@ -444,6 +386,7 @@ def probe(
     seed: int = 0,
     out: str | Path | None = None,
     progress: bool = True,
+    **columns,
 ) -> Probed:
     """Probe the codes of a network: fit linear probes that predict the state of the world from them.
 
@@ -454,11 +397,13 @@ def probe(
     net : a torch module or a function that maps a batch of frames, or of rows float32 (B, F), to codes (B, n_codes); it
         is not trained. Or an encoder or the name of a method, which is fitted on the split 'fit', or else 'probe'. Or a
         mapping from names to any of these
-    data : a recording or its path, with its splits 'probe', 'valid' and 'test' if it has them; or a table or the path
-        of a CSV file, with one row per step
+    data : a recording or its path, with its splits 'probe', 'valid' and 'test' if it has them; a table, its path or
+        several, with one row per step; arrays; or anything else that `srlviz.studies.load.read_recording` takes
     game : instead of data: one of `srlviz.envs.atari.GAMES`, or of `version`
     episode, factors : columns of a table: the one that numbers the episodes, and those to probe; the other numeric
-        columns are inputs, see `Recording.from_table`
+        columns are inputs, see `Recording.from_table`. `factors={'life': 'number'}` states the kind of one
+    columns : further keywords of a table, such as time='seconds', sep=';', see `load_csv`; of arrays, those of
+        `Recording.from_arrays`
     inputs : what networks and functions read, such as 'sensors'; None for frames if there are any, see `as_encoder`
     frames, policy, version : how the game is recorded, see `record_atari`
     size, stack, scale, layout : how networks and functions read frames, see `as_encoder`
@@ -479,10 +424,11 @@ def probe(
 
     Raises
     ------
+    TypeError : an unknown keyword
     ValueError : neither or both of game and data, too few episodes, no factor to probe, a network that refuses its
         input (the error states its shape and how to change it)
     """
-    recording = _as_recording(data, episode, factors)
+    recording = _as_recording(data, dict(columns, episode=episode, factors=factors))
     if (recording is None) == (game is None):
         raise ValueError("give either game='pong' or data: a recording, a table, or a path")
     reads = dict(size=size, stack=stack, scale=scale, layout=layout, inputs=inputs, layer=layer)
@@ -500,6 +446,7 @@ def probe(
         study = 'own'
         task = prepared.name or 'own'
         how = dict(n_classes=None, protocol='fixed', lr=0.01)
+        methods = {m.name: _for_steps(m, prepared, [*prepared.factors, *numbers.factors]) for m in methods.values()}
     fitted = {}
     fit = prepared['fit' if 'fit' in prepared.split else 'probe'].replace(split=None)
     with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as folder:
@@ -549,3 +496,16 @@ def _named_methods(net, options) -> dict:
         encoder = method(net)
         found = find_methods([net] if encoder is net else {'net': encoder})
     return {m.name: m for m in found}
+
+
+def _for_steps(method: Method, recording: Recording, factors: Sequence[Factor]) -> Method:
+    "A method that codes steps, if factors are of steps and it is the name of a reference that codes whole episodes."
+    if method.cls is NamedReference and method.name == 'true_state':
+        raise ValueError(
+            "'true_state' is the factors themselves, as a row of srlviz.scorecard; a probe of it says nothing"
+        )
+    of_steps = any(np.shape(recording[0].factors[f.name]) for f in factors)
+    is_of_episodes = getattr(method.cls, 'level', 'step') == 'episode' and method.instance is None
+    if of_steps and is_of_episodes and method.name in REFERENCES:
+        return Method(method.name, NamedReference, dict(name=method.name), builtin=False)
+    return method

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TARGETS', 'REFERENCES', 'OnNumbers', 'FactorColumns', 'MemoryStates', 'moment_codes', 'Budget', 'TrueState',
-           'representation_names', 'fitted', 'representation_codes']
+           'representation_names', 'fitted', 'representation_codes', 'NamedReference']
 
 # %% ../../../nbs/09_studies/matrix/01_representations.ipynb #15ff10a9
 from collections.abc import Callable
@@ -394,6 +394,8 @@ def _named(name: str, setting: Setting, recording: Recording, budget: Budget):
         if same_name(memory, name):
             return OnNumbers(MemoryStates(memory=memory, epochs=2 * budget.epochs, seed=budget.seed))
     method = find_method(name)
+    if method.cls is Majority:  # reads nothing
+        return Majority()
     options = dict(n_codes=_N_CODES, epochs=budget.epochs, seed=budget.seed, progress=False)
     reads = str(getattr(method.make(), 'inputs', 'frames'))
     if 'frames' in reads:
@@ -467,3 +469,44 @@ def representation_codes(
             raise ValueError(f"codes are one array (T, n_codes) for each of the {len(recording)} episodes")
         return [np.asarray(c)[:: setting.every] for c in representation]
     return moment_codes(fitted(representation, setting, recording, budget, fit), setting, recording)
+
+# %% ../../../nbs/09_studies/matrix/01_representations.ipynb #5afe0002
+class NamedReference:
+    """A reference or a memory as an encoder of any recording, with one code for each step.
+
+    Parameters
+    ----------
+    name : one of `REFERENCES` or a memory;  epochs, seed : of training
+    """
+
+    level = 'step'
+
+    def __init__(self, name: str, epochs: int = 15, seed: int = 0):
+        self.name, self.epochs, self.seed = name, epochs, seed
+
+    @staticmethod
+    def names() -> list[str]:
+        """List the names of references and memories."""
+        return [*REFERENCES, *catalog_names('memories')]
+
+    @property
+    def supervised(self) -> bool:
+        """Whether it learns from the factors"""
+        return self.name in ('supervised', 'true_state')
+
+    def fit(self, recording: Recording):
+        """Make the representation for this recording, and fit it."""
+        setting = Setting(recording.name or 'recording', recording)
+        self.inputs_ = setting.observation(recording)
+        self.encoder_ = fitted(self.name, setting, self._observed(recording), Budget(self.epochs, self.seed))
+        return self
+
+    def _observed(self, recording: Recording) -> Recording:
+        "The recording with the one observation that is read"
+        episodes = [e.replace(obs={self.inputs_: e.obs[self.inputs_]}) for e in recording]
+        return recording.replace(episodes=episodes)
+
+    def encode(self, recording: Recording, progress: bool = True) -> list[np.ndarray]:
+        """Return the codes (T, n_codes) of each episode."""
+        setting = Setting(recording.name or 'recording', recording)
+        return moment_codes(self.encoder_, setting, self._observed(recording))

@@ -51,7 +51,8 @@ from ...figures.scores.score_map import number, signed
 from ...figures.style import pretty
 from .cross_evaluation import ask_all, code_questions, headline_metric
 from .representations import Budget, representation_codes
-from .settings import Setting, find_setting
+from ..load import read_recording, table_keywords
+from .settings import Setting, find_setting, is_rows
 from ..methods import method_name
 from ...widgets.base import write_page
 
@@ -317,6 +318,7 @@ def scorecard(
     epochs: int = 15,
     fit: bool | None = None,
     progress: bool = True,
+    **columns,
 ) -> Scorecard:
     """Ask all questions about a representation in worlds, and give its row among reference rows with intervals.
 
@@ -324,8 +326,9 @@ def scorecard(
     ----------
     representation : an encoder, torch module or function, a layer (`as_encoder(net, layer=...)`), a memory, an agent;
         a name, see `representation_names`; or codes, one array (T, n_codes) for each episode of a Recording that is
-        the world
-    worlds : names of `SETTINGS`, settings, or any worlds, see `srlviz.record`
+        the world; or {name: any of these}
+    worlds : names of `SETTINGS`, settings, or any worlds, see `srlviz.record`; or your own rows in time: paths, a
+        DataFrame, arrays, a recording
     seconds : budget; the representation comes first, then references from the cheapest. What cannot be begun has the
         reason 'the time was up'
     questions : names; () takes all about codes but those that take minutes
@@ -336,21 +339,31 @@ def scorecard(
     epochs : of training, for names and memories
     fit : whether to fit an encoder or train a memory; None fits encoders without learned attributes, and trains
         memories
+    columns : keywords of tables or arrays among the worlds, such as episode='run', factors=['room'], see `load_csv`;
+        the `name` is that of the row
 
     Raises
     ------
+    TypeError : for an unknown keyword
     ValueError : for an unknown name, and for a representation that can be encoded in none of the worlds
     """
     if not (is_real(seconds) and seconds > 0):
         raise ValueError(f"seconds is a number above 0; got {seconds!r:.80}")
     deadline = time.monotonic() + seconds
     one = isinstance(worlds, (str, Setting, Recording)) or not isinstance(worlds, (list, tuple))
-    settings = [find_setting(world, **({} if n is None else dict(n=n))) for world in ([worlds] if one else worlds)]
+    worlds = _read_worlds([worlds] if one else worlds, columns)
+    settings = [find_setting(world, **({} if n is None else dict(n=n))) for world in worlds]
     if not settings or len({s.name for s in settings}) < len(settings):
         raise ValueError(f"worlds: at least one, each with a name of its own; got {[s.name for s in settings]}")
     for known in references:
         if known not in REFERENCE_ROWS:
             raise unknown('reference', known, REFERENCE_ROWS)
+    if isinstance(representation, Mapping):
+        if len(representation) != 1:
+            several = ', '.join(map(str, representation)) or 'none'
+            raise ValueError(f"a scorecard has one representation, got {several}; merge_cards joins a card of each")
+        ((own_name, representation),) = representation.items()
+        name = name or own_name
     if isinstance(representation, np.ndarray):
         representation = list(representation)
     name = _checked_name(name or representation_name(representation))
@@ -369,6 +382,17 @@ def scorecard(
             if row == name and len(run.failures) == len(settings):
                 raise ValueError(f"{name}: {run.failures[settings[0].name]}")
     return run.card(name, tuple(row for row in names[1:] if row in run.begun))
+
+
+def _read_worlds(worlds: Sequence, columns: Mapping) -> list:
+    "Read the worlds that are rows in time with the keywords of tables, which others do not have"
+    is_data = [is_rows(world) for world in worlds]
+    if columns and not any(is_data):
+        for name in columns:
+            if name not in table_keywords():
+                raise TypeError(str(unknown('keyword', name, table_keywords())))
+        raise ValueError(f"{', '.join(f'{k}=' for k in columns)} of a table: no world is a table, its path, or arrays")
+    return [read_recording(w, **columns) if has_rows else w for w, has_rows in zip(worlds, is_data)]
 
 
 def _checked_name(name: str) -> str:
