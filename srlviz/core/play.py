@@ -324,8 +324,12 @@ def split_observations(space: spaces.Space, values, n: int, without: Collection[
 
 
 def _first_rows(values, n: int):
-    "The first n rows of an array or a tuple of arrays"
-    return tuple(_first_rows(x, n) for x in values) if isinstance(values, tuple) else np.asarray(values)[:n]
+    "The first n rows of a batch: an array, or a tuple or mapping of batches"
+    if isinstance(values, tuple):
+        return tuple(_first_rows(x, n) for x in values)
+    if isinstance(values, Mapping):
+        return {k: _first_rows(x, n) for k, x in values.items()}
+    return np.asarray(values)[:n]
 
 
 def stack_records(records: Sequence[np.ndarray]) -> np.ndarray:
