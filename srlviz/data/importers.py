@@ -28,7 +28,7 @@ from ..core.values import as_float32
 from ..core.views.windows import FilmRows
 from . import tables
 from .tables import MAX_COLUMNS
-from .video import FilmFile, open_video, shown_size
+from .video import FilmFile, display_turn, open_video, shown_size
 from ..core.storage.parquet import open_footer, read_groups, read_table
 
 # %% ../../nbs/02_data/02_importers.ipynb #3be90a71
@@ -197,23 +197,24 @@ class Video(FilmFile):
     _expectation = "it had {} frames of {} x {} when it was opened"
 
     def __init__(self, path: str | Path):
-        size = None
         times = []
         n_packets = 0
+        first = None
         with open_video(path, self._advice) as (container, stream):
             for packet in container.demux(stream):
                 n_packets += packet.size > 0
                 if packet.size and not packet.is_discard:
                     times.append(packet.pts)
-                if size is None:
-                    size = next((shown_size(frame, path) for frame in packet.decode()), None)
-            if size is None:
+                if first is None:
+                    first = next(iter(packet.decode()), None)
+            if first is None:
                 raise ValueError(f"{path} has no frame that can be decoded; {self._advice}")
             if n_packets < stream.frames:
                 raise ValueError(f"{path} declares {stream.frames} frames and holds {n_packets}; {self._advice}")
             self.hz, self._start = _constant_rate(times, stream, path)
             stored = stream.frames, stream.height, stream.width
-        super().__init__(path, (len(times), *size, 3))
+            self._turn = display_turn(first, path)
+        super().__init__(path, (len(times), *shown_size(first, self._turn), 3))
         self._stored = stored
 
     def _clock(self, stream) -> tuple[float, float]:

@@ -24,7 +24,7 @@ from ...core.recordings import Episode, Factor, Recording
 from ...core.storage import LazyColumns, described, merge_moments, moments
 from .meta import paper_splits
 from ..lerobot import check_recording
-from ..video import MAX_PIXELS, FilmFile, as_frame, encode_film, open_video, shown_size
+from ..video import MAX_PIXELS, FilmFile, as_frame, display_turn, encode_film, open_video, shown_size
 from ...envs.landing.approach import FAILURES
 from ...envs.landing.sensors import sensor_table
 
@@ -229,7 +229,8 @@ class _Video(FilmFile):
             first = next(container.decode(stream), None)
             if first is None:
                 raise ValueError(f"{path} has no frame that can be decoded; {_FRAMES_ADVICE}")
-            size = shown_size(first, path)
+            self._turn = display_turn(first, path)
+            size = shown_size(first, self._turn)
         super().__init__(path, (n, *size, 3))
 
     def _decode(self, numbers: np.ndarray) -> np.ndarray:
@@ -257,7 +258,7 @@ class _Video(FilmFile):
                 if i > numbers[k]:
                     return None
                 if i == numbers[k]:
-                    frames[k] = as_frame(frame, self.shape[1:3], self.path)
+                    frames[k] = as_frame(frame, self.shape[1:3], self._turn)
                     k += 1
                 if k == len(numbers):
                     return frames
