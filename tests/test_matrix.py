@@ -130,7 +130,7 @@ def test_a_click_opens_the_answer_and_the_moment(browser, open_lab):
     assert lab.evaluate(f'bool({items}["truth"] != {items}["predicted"])')
     assert lab.evaluate('[board.moment.episode, board.moment.t]') == step
     page.mouse.click(*board.evaluate(CELL_PLACE, ['film', 'selectivity']))
-    wait_for(lambda: page.get_by_text('film reads frames').count(), message='the reason is shown')
+    wait_for(lambda: page.get_by_text('Film: film reads frames').count(), message='the reason is shown')
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
     box = page.locator('.jp-OutputArea-output:visible').last.bounding_box()
     for plot in page.locator('.jp-OutputArea .js-plotly-plot:visible').all():
