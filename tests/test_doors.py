@@ -9,6 +9,7 @@ import srlviz
 from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.data.importers import load_csv, load_lerobot, load_minari
 from srlviz.studies.load import load, read_recording
+from srlviz.studies.run import run_study
 from torch import nn
 
 COLUMNS = dict(episode='run', time='when', factors={'room': 'class', 'life': 'number'})
@@ -261,3 +262,17 @@ def test_data_sets_of_others_are_no_tables(tmp_path):
     (tmp_path / 'meta' / 'info.json').write_text(json.dumps(dict(codebase_version='v3.0')))
     with pytest.raises(ValueError, match='time= .*LeRobot'):
         read_recording(tmp_path, time='when')
+
+
+@pytest.mark.parametrize(
+    'kind', ['csv.gz', *(pytest.param(k, marks=pytest.mark.slow) for k in ('csv', 'txt', 'saved'))]
+)
+def test_a_study_by_papermill_reads_it(kind, tmp_path):
+    path, columns = brought(kind, tmp_path)
+    parameters = dict(data=str(path), methods=['raw'], norm=['standardize'], out=str(tmp_path / 'out'))
+    if columns:
+        stated = dict(room='class', life='number')
+        parameters |= dict(episode='run', time='when', factors=['room', 'life'], kinds=stated)
+    run_study('own_table', parameters, tmp_path / 'out', progress=False)
+    result = srlviz.load(tmp_path / 'out' / 'probe')
+    assert result.f1.loc['room'].item() > 0.9 and result.r2.index.tolist() == ['life']

@@ -48,6 +48,7 @@ SMALL = {
         n_jobs=1,
     ),
     'studies/landing_dataset': dict(flights=3, size=16, workers=1, clean=2),
+    'studies/own_table': dict(epochs=2),
     'studies/popgym_memories': dict(
         methods='MLP,GRU', tasks='first', delays='1,4', steps=60, length=16, runs=3, n_jobs=1
     ),
