@@ -72,8 +72,8 @@ def test_the_page_follows_a_sweep_of_another_process(browser, open_lab, tmp_path
         wait_for(
             lambda: 'all trials have ended' in monitor.inner_text(), message='the summary says that all have ended'
         )
-        state = lab.evaluate('[m.state, m.watching, [len(t.x) for t in m.views.plot.figure.data]]')
-        assert state == ['done', False, [10, 2]]
+        state = '[m.state, m.watching, [len(t.x) for t in m.views.plot.figure.data]]'
+        wait_for(lambda: lab.evaluate(state) == ['done', False, [10, 2]], message='it no longer watches the folder')
         row('failed').click()
         traceback = monitor.locator('pre', has_text='line 7 of <i>nothing')
         wait_for(lambda: traceback.count() == 1, message='a click shows the traceback')
