@@ -147,14 +147,13 @@ def factor_kind(values: np.ndarray, starts: Sequence[int] = (0,)) -> str:
     return 'continuous' if in_order else 'categorical'
 
 # %% ../../nbs/00_core/02_values.ipynb #034a1da4
-def as_float32(x: np.ndarray, what: str, columns: Sequence[str] | None = None) -> np.ndarray:
+def as_float32(x: np.ndarray, what: str) -> np.ndarray:
     """Cast rows in time to float32; a warning names the first column in which more than a fifth of the changes vanish.
 
     Parameters
     ----------
     x : (N,) or (N, ...) numbers; NaN are kept
     what : names x in errors and warnings
-    columns : names of its columns; None numbers them
 
     Returns
     -------
@@ -174,7 +173,7 @@ def as_float32(x: np.ndarray, what: str, columns: Sequence[str] | None = None) -
     before = x.reshape(len(x), -1)
     after = cast.reshape(len(x), -1)
     for i in range(before.shape[1]):
-        name = f"{what}, column {i if columns is None else columns[i]!r:.80}," if x.ndim > 1 else what
+        name = f'{what}, column {i},' if x.ndim > 1 else what
         too_large = np.isinf(after[:, i]) & np.isfinite(before[:, i])
         if too_large.any():
             row = int(np.flatnonzero(too_large)[0])
