@@ -282,14 +282,16 @@ class Recording(Sequence):
     def runs(self) -> np.ndarray:
         """Run of each episode, (n_episodes,) whole numbers: 'mon, part 1' and 'mon, part 2' are of the same run.
 
-        `from_table` makes such parts where time pauses. Neighbours in one run are alike, so `with_split` keeps them on
-        one side.
+        `from_table` makes such parts where time pauses; windows are parts of their episode. Neighbours in one run are
+        alike, so `with_split` keeps them on one side.
         """
         base, index = self.origin
         if hasattr(base, 'names'):
             run = _runs_of(base.names)
         elif isinstance(base, (list, tuple)):
             run = _runs_of([e.name for e in base])
+        elif hasattr(base, 'episode'):  # windows
+            run = base.recording.runs[base.episode]
         elif len(getattr(base, 'recording', ())) == len(base):  # a view of the same episodes
             run = base.recording.runs
         else:
