@@ -14,9 +14,10 @@ from pathlib import Path
 import torch
 from PIL import Image
 
+from srlviz.core.metrics import headlines, questions
 from srlviz.figures.pictures import figure_png
 from srlviz.figures.scores.matrix import plot_agreement
-from srlviz.studies.matrix.cross_evaluation import CROSS_EVALUATION, LEFT_OUT, headline_metric
+from srlviz.studies.matrix.cross_evaluation import CROSS_EVALUATION
 from srlviz.studies.matrix.representations import REFERENCES
 from srlviz.studies.matrix.results import Matrix, open_matrix, save_matrix
 from srlviz.studies.matrix.settings import SETTINGS
@@ -29,7 +30,7 @@ TABLE_PATH = Path(__file__).parents[1] / 'data_samples' / 'cross_evaluation.csv'
 def shipped_rows(matrix: Matrix) -> Matrix:
     "Keep four digits, and only the headline metrics of single targets"
     scores = matrix.scores.assign(value=[float(f'{v:.4g}') for v in matrix.scores['value'].astype(float)])
-    is_headline = scores['metric'] == scores['group'].map(headline_metric)
+    is_headline = scores['metric'] == scores['group'].map(headlines())
     return Matrix(scores[is_headline | (scores['target'] == 'mean')], matrix.reasons)
 
 
@@ -66,7 +67,7 @@ def main(argv):
             made_by='benchmarks/measure_cross.py',
             date=time.strftime('%Y-%m-%d'),
             epochs=args.epochs,
-            left_out=list(LEFT_OUT),
+            left_out=sorted(name for name, question in questions().items() if question.cost == 'slow'),
             packages={name: version(name) for name in ('torch', 'numpy', 'scikit-learn')},
         )
         matrix = shipped_rows(open_matrix(args.out))

@@ -13,7 +13,7 @@ import pandas as pd, torch
 
 from srlviz.evaluate.order import order_agreement
 from srlviz.evaluate.questions.frozen_return import FrozenReturn
-from srlviz.studies.matrix.cross_evaluation import ask_all, code_questions, headline_metric
+from srlviz.studies.matrix.cross_evaluation import ask_all, code_questions
 from srlviz.studies.matrix.representations import Budget, fitted, moment_codes
 from srlviz.studies.matrix.settings import find_setting
 
@@ -46,7 +46,7 @@ def main():
             continue
         codes = moment_codes(encoder, setting, recording)
         answers, _ = ask_all(codes, setting.moments(recording), code_questions(QUESTIONS))
-        row = dict(representation=name) | {q: a.value(headline_metric(q)) for q, a in answers.items()}
+        row = dict(representation=name) | {q: a.value(a.question.headline) for q, a in answers.items()}
         start = time.process_time()
         question = FrozenReturn(args.task, args.budget, args.runs, history)
         answer = question.ask(encoder, progress=False)

@@ -8,7 +8,7 @@ from srlviz.core.recordings import Recording
 from srlviz.encoders.custom import as_encoder
 from srlviz.evaluate.questions.shift import with_shift
 from srlviz.memories.recurrent import GRU
-from srlviz.studies.matrix.cross_evaluation import answer_rows, ask_all, classes_of_numbers, code_questions
+from srlviz.studies.matrix.cross_evaluation import answer_rows, ask_all, code_questions
 from srlviz.studies.matrix.representations import Budget, fitted, moment_codes, representation_codes
 from srlviz.studies.matrix.settings import SETTINGS, find_setting
 
@@ -45,14 +45,20 @@ def test_shuffled_observations_change_only_later_codes():
         assert any(not np.allclose(x[20:], y[20:], atol=1e-5) for x, y in zip(a, b)), name
 
 
-def test_numbers_are_binned_by_the_probe_split_alone():
-    values = np.arange(80.0)
-    recording = Recording.from_arrays(
-        dict(vector=values[:, None]), episode=np.repeat(np.arange(8), 10), factors=dict(x=values)
-    )
-    recording = recording.replace(split=['probe'] * 4 + ['test'] * 4)
-    classes = classes_of_numbers(recording, 4).steps()
-    assert classes['x'].tolist() == [*np.repeat([0, 1, 2, 3], 10), *[3] * 40] and classes['x'].dtype.kind == 'i'
+def test_a_question_is_asked_about_the_factors_of_its_kind():
+    "Nothing is cut into classes: the probe leaves numbers out, the regression classes, and each says so."
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(240, 2)).astype(np.float32)
+    factors = dict(number=x[:, 0].astype(float), kind=(x[:, 1] > 0).astype(int))
+    recording = Recording.from_arrays(dict(vector=x), episode=np.arange(240) // 10, factors=factors)
+    recording = recording.with_split(valid=0.2, probe=0.5, test=0.3)
+    codes = [e.obs['vector'] for e in recording]
+    answers, reasons = ask_all(codes, recording, code_questions(['probe', 'regression', 'selectivity']))
+    assert not reasons and [*answers['probe'].truth] == ['kind'] and [*answers['regression'].truth] == ['number']
+    assert answers['probe'].about['left_out'] == {'factor number': 240}
+    assert {*answers['selectivity'].truth} == {'number', 'kind'}
+    _, reasons = ask_all(codes, recording.replace(factors=recording.factors[:1]), code_questions(['probe']))
+    assert 'number' in reasons['probe'] and 'classes' in reasons['probe']
 
 
 def test_errors_and_reasons_name_the_bad_input():

@@ -64,7 +64,7 @@ def repeated_rows(codes: Mapping, factors: Mapping) -> list[dict]:
     """
     if not all(split in part and len(part[split]) for part in (codes, factors) for split in ('probe', 'test')):
         return []
-    train, test = (np.asarray(codes[split]) for split in ('probe', 'test'))
+    train, test = (_plain(codes[split]) for split in ('probe', 'test'))
     if train.ndim != 2 or train.shape[1:] != test.shape[1:] or train.dtype.kind not in 'biuf':
         return []
     code_numbers = row_numbers(np.concatenate([train, test]))
@@ -81,6 +81,11 @@ def repeated_rows(codes: Mapping, factors: Mapping) -> list[dict]:
         whole = pd.Series(repeated).groupby(index.get_level_values('episode').to_numpy()).all()
         words += f' ({whole.sum()} of {len(whole)} test episodes as a whole)' if whole.any() else ''
     return [dict(kind='repeated rows', share=share, words=f'{words}: {_CURE}')]
+
+
+def _plain(codes) -> np.ndarray:
+    "Codes as an array; they may be a tensor with gradients"
+    return codes.detach().cpu().numpy() if hasattr(codes, 'detach') else np.asarray(codes)
 
 
 def _is_coarse(numbers: np.ndarray, index: pd.Index) -> bool:

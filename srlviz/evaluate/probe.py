@@ -15,6 +15,7 @@ import pandas as pd
 import torch
 
 from ..core.names import unknown
+from ..core.leaks import repeated_rows
 from ..core.questions import Answer, Question, complete_rows, question_named
 from ..core.scores import SCORE_COLUMNS, check_scores
 from ..core.training import threads
@@ -148,6 +149,7 @@ def linear_probe(
     codes, factors, left_out = complete_rows(codes, factors)
     result = fit_probe(question, codes, factors, seed=seed, progress=progress, label=label)
     result.about |= dict(left_out=left_out) if left_out else {}
+    result.warn(repeated_rows(codes, factors))
     return result
 
 
@@ -539,7 +541,8 @@ class ProbeResult(Answer):
         if not isinstance(self.about.get('n_codes'), int) or self.about['n_codes'] != weight.shape[2]:
             raise ValueError(f"n_codes is {self.about.get('n_codes')!r:.20}, the weight is of {weight.shape[2]}")
 
-    def __repr__(self):
+    def summary(self) -> str:
+        """Describe the result in one line."""
         head = f"ProbeResult({self.truth.shape[1]} variables, {len(self.truth):,} test rows, "
         how = f"norm={self.norm!r}, protocol={self.protocol!r})"
         return head + how + f": mean F1 {self.value('f1'):.2f}" + caveat_words(self.caveats) + unconverged_words(self)

@@ -248,7 +248,8 @@ class QEDR(Answer):
         "Codes without importance for any factor."
         return self.importance.index[~self.importance.any(axis=1)].tolist()
 
-    def __repr__(self):
+    def summary(self) -> str:
+        """Describe the result in one line."""
         n_codes, n_factors = self.importance.shape
         left = f", {len(self.constant)} constant left out ({', '.join(self.constant)})" if self.constant else ''
         dead = f", {len(self.dead)} without importance" if self.dead else ''
@@ -265,16 +266,18 @@ class QEDR(Answer):
         """Return a copy with other names of factors, such as labels for a figure."""
         tables = {k: t.rename(columns=names) for k, t in self.parts.items() if k in ('importance', 'weights')}
         tables |= dict(errors=self.errors.rename(index=names))
-        for name in ('bounds', 'permuted'):
-            if name in self.parts:
-                table = self.parts[name]
+        values = dict(bounds=self.parts.get('bounds'), permuted=self.permuted)
+        values |= {} if self.has_items else dict(values=self.value_table())
+        for name, table in values.items():
+            if table is not None:
                 tables[name] = table.assign(target=[k if k == 'mean' else names(k) for k in table['target']])
+        saved = tables.pop('values', None)
         about = dict(self.about, **{k: [*map(names, self.about[k])] for k in ('categories', 'constant')})
         about |= dict(baseline={names(k): v for k, v in self.about['baseline'].items()})
         truth, predicted = (t.rename(columns=names) for t in (self.truth, self.predicted))
         requested = self.question.categories
         requested = names(requested) if isinstance(requested, str) else tuple(map(names, requested))
-        return QEDR(replace(self.question, categories=requested), truth, predicted, self.parts | tables, about)
+        return QEDR(replace(self.question, categories=requested), truth, predicted, self.parts | tables, about, saved)
 
     def scores(self, **key) -> pd.DataFrame:
         """Convert to rows of a score table: D, C and I (target 'mean'), and C and I of each factor.

@@ -508,7 +508,7 @@ def example_of(question) -> tuple[str, Any, Recording | None]:
         recording = question.targets(recording)
         return 'pca', encoder.encode(recording.windows), recording
     recording = recording.with_split(probe=0.4, valid=0.3, test=0.3)
-    if question.example_condition:
+    if 'shifted' in question.splits:
         world = as_world(question.example)
         n = recording.n_steps if world.unit == 'steps' else len(recording)
         varied = world.record(n, seed=1, condition=question.example_condition, progress=False)

@@ -34,7 +34,6 @@ class MatrixTable:
     Parameters
     ----------
     scores : a score table whose group is the question, as `srlviz.studies.matrix.cross_evaluation.cross_trial` returns
-    headlines : question -> the metric in the map; by default the first of the question
     reasons : (representation, world, question) -> why there is no score
     references : representations to list first, in this order
 
@@ -44,7 +43,6 @@ class MatrixTable:
     def __init__(
         self,
         scores: pd.DataFrame,
-        headlines: Mapping[str, str] | None = None,
         reasons: Mapping[tuple[str, str, str], str] | None = None,
         references: tuple[str, ...] = (),
     ):
@@ -55,7 +53,7 @@ class MatrixTable:
         self.questions = sorted(name for name in named if name in known)
         if not self.questions:
             raise ValueError("scores has no question in its column 'group'")
-        self.headlines = {name: next(iter(known[name].metrics)) for name in self.questions} | dict(headlines or {})
+        self.headlines = {name: known[name].headline for name in self.questions}
         self.tasks = [*dict.fromkeys([*self.scores['task'], *(task for _, task, _ in self.reasons)])]
         methods = [*dict.fromkeys([*self.scores['method'], *(method for method, _, _ in self.reasons)])]
         self.methods = [*(m for m in references if m in methods), *(m for m in methods if m not in references)]
@@ -120,7 +118,6 @@ class CrossMatrix(Board, Explorer):
     answers : (representation, world, question) -> Answer; what a click opens
     recordings : world -> the recording of the answers; without it no moment is shown
     reasons : (representation, world, question) -> why there is no score
-    headlines : question -> the metric in the map; by default the first of the question
     references : representations to list first
     intervals : method, task, group, target, value, low, high of headline metrics, drawn where there is no answer
     task, question : initial values;  interactive : see `Explorer`
@@ -148,7 +145,6 @@ class CrossMatrix(Board, Explorer):
         recordings: Mapping[str, Recording] | None = None,
         *,
         reasons: Mapping | None = None,
-        headlines: Mapping[str, str] | None = None,
         references: tuple[str, ...] = (),
         intervals: pd.DataFrame | None = None,
         task: str = '',
@@ -156,7 +152,7 @@ class CrossMatrix(Board, Explorer):
         interactive: bool | None = None,
     ):
         super().__init__(interactive)
-        self.table = MatrixTable(scores, headlines, reasons, tuple(references))
+        self.table = MatrixTable(scores, reasons, tuple(references))
         self.answers, self.recordings = answers or {}, recordings or {}
         self.intervals = intervals
         self.details = [

@@ -24,6 +24,8 @@ from ..recordings import Episode, Factor, Recording
 SUBJECTS = ('codes', 'encoder', 'agent', 'memory')
 QUESTION_RULES = dict(
     members="it has a name, metrics (name -> Metric), ask, and `needs` one of " + ', '.join(SUBJECTS),
+    headline='its `headline` is one of its metrics, and its `cost` is quick or slow',
+    defaults='its constructor takes its `defaults`',
     arguments="it is a dataclass whose constructor takes its fields, so that a saved answer can restore it",
     limits="it completes the sentence 'It cannot tell ...' in its attribute `cannot_tell`",
     unique="no other question of the catalogue has its name",
@@ -41,10 +43,11 @@ QUESTION_RULES = dict(
 )
 
 
-def toy_recording(n: int = 24, steps: int = 40, seed: int = 0) -> Recording:
+def toy_recording(n: int = 24, steps: int = 40, seed: int = 0, kind: str = 'categorical') -> Recording:
     """Make a recording of n episodes of three switches, and n // 4 in which they flip more often, the split 'shifted'.
 
-    Its observations 'vector' are perfect codes; the lamp is the reward, and the door the action.
+    Its observations 'vector' are perfect codes; the lamp is the reward, and the door the action. `kind` is that of the
+    factors.
     """
     names = ('lamp', 'door', 'fan')
     episodes = []
@@ -56,7 +59,7 @@ def toy_recording(n: int = 24, steps: int = 40, seed: int = 0) -> Recording:
         lamp, door, _ = switches.T
         vector = switches.astype(np.float32)
         episodes.append(Episode(dict(vector=vector), door, lamp.astype(np.float32), dict(zip(names, switches.T))))
-    recording = Recording(episodes, name='switches', factors=[Factor(name) for name in names])
+    recording = Recording(episodes, name='switches', factors=[Factor(name, kind=kind) for name in names])
     split = recording[:n].with_split(probe=0.5, valid=0.2, test=0.3).split
     return recording.replace(split=[*split, *['shifted'] * (n // 4)])
 
@@ -70,6 +73,8 @@ def _check_members(question: Question) -> None:
     has_subject = getattr(question, 'needs', None) in SUBJECTS
     can_ask = callable(getattr(question, 'ask', None))
     require(has_metrics and has_name and has_subject and can_ask, question, rules['members'])
+    has_headline = question.headline in metrics and question.cost in ('quick', 'slow')
+    require(has_headline, question, rules['headline'], f'{question.headline!r}, {question.cost!r}')
     cannot_tell = getattr(question, 'cannot_tell', None)
     has_limits = isinstance(cannot_tell, str) and len(cannot_tell.split()) > 2
     require(has_limits, question, rules['limits'], f"got {cannot_tell!r:.80}")
@@ -77,6 +82,7 @@ def _check_members(question: Question) -> None:
     fields = [f.name for f in dataclasses.fields(question) if f.init] if is_dataclass else []
     takes = list(inspect.signature(type(question)).parameters)
     require(is_dataclass and takes == fields, question, rules['arguments'], f"takes {takes}, fields {fields}")
+    require({*question.defaults} <= {*takes}, question, rules['defaults'], f'{dict(question.defaults)}')
     for cls in catalog('questions').values():
         same = cls.name != question.name or cls.__name__ == type(question).__name__
         require(same, question, rules['unique'], f"{question.name!r} is {cls.__name__}")
@@ -178,7 +184,7 @@ def check_question(question: Question, subject=None, recording: Recording | None
     rules = QUESTION_RULES
     _check_members(question)
     if subject is None and question.needs == 'codes':
-        recording = toy_recording()
+        recording = toy_recording(kind='continuous' if question.reads == 'numbers' else 'categorical')
         subject = [e.obs['vector'] for e in recording]
         _check_on_toy(question, recording, seed)
     answer = question.ask(subject, recording, seed=seed, progress=False)

@@ -287,7 +287,8 @@ class TargetScores(Answer):
         table.insert(3, 'gain', 1 - table['mse'] / table['mean'].where(table['mean'] > _MIN_VARIANCE))
         return table.reset_index()
 
-    def __repr__(self):
+    def summary(self) -> str:
+        """Describe the result in one line."""
         table = self.mse().set_index('target')
         errors = ', '.join(f'{k} {table.mse[k]:.3f} ({table["mean"][k]:.3f})' for k in [*self.targets, 'overall'])
         head = f"TargetScores({self.protocol}, {self.about['n_codes']} codes, {len(self):,} test windows of "

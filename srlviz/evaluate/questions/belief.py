@@ -13,9 +13,10 @@ import numpy as np
 import pandas as pd
 
 from ...core.bootstrap import Draws
+from ...core.leaks import overlapping_windows, repeated_rows
 from ...core.metrics import Metric
 from ...core.questions import Answer, Question, check_codes, complete_rows
-from ...core.recordings import Recording, align
+from ...core.recordings import Recording
 from ..prediction.linear import fit_linear, varying
 
 # %% ../../../nbs/06_evaluate/questions/11_belief.ipynb #3beed9d9
@@ -78,8 +79,6 @@ def _sums_of_episodes(belief: np.ndarray, state: np.ndarray, predicted: np.ndarr
 
 def _episode_counts(answer: Answer, draws: Draws) -> np.ndarray:
     "How often each episode of the answer counts in each resample: (n_resamples, n_episodes)"
-    if not len(answer.truth):  # saved without items
-        return np.ones((len(draws), len(answer.parts['sums'])))
     episode = answer.truth.index.get_level_values('episode').to_numpy()
     _, first, number = np.unique(episode, return_index=True, return_inverse=True)
     unit = draws.unit[first]
@@ -149,7 +148,7 @@ class BeliefSkill(Question):
         if any(np.ndim(c) != 2 for c in check_codes(self, subject)):
             raise ValueError("the question 'belief' needs a code for each step: arrays (T, n_codes), one per episode")
         table, columns = _belief_tables(recording)
-        codes, factors = align(subject, recording, gaps=True)
+        codes, factors = self.pair(subject, recording)
         codes, factors, left_out = complete_rows(codes, factors)
         factors = {s: t[[k for k in t if k in set(columns['factor'])]] for s, t in factors.items()}
         factors, constant = varying(factors, ('probe', 'test'))
@@ -158,6 +157,7 @@ class BeliefSkill(Question):
         heads = fit_linear({s: codes[s] for s in belief}, belief)
         answer = _answer(self, codes['test'], factors['test'], belief['test'], heads, columns)
         answer.about |= dict(n_codes=int(codes['test'].shape[1]), seed=seed)
+        answer.warn(repeated_rows(codes, factors) + overlapping_windows(recording))
         if left_out | constant:
             answer.about['left_out'] = left_out | constant
         return answer

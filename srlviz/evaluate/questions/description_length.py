@@ -202,13 +202,7 @@ def _uniform_and_first(answer: Answer) -> tuple[pd.Series, float]:
 def _bits_per_row(answer: Answer, draws: Draws) -> pd.DataFrame:
     "Bits per row of each factor; the first portion, of which nothing is predicted, costs the same in each resample"
     uniform, share = _uniform_and_first(answer)
-    if len(answer.truth):
-        predicted = draws.means(answer.parts['bits'])
-    else:  # saved without items
-        curve = answer.parts['curve']
-        curve = curve[curve['rows'] > 0]
-        total = (curve['sent'] * curve['bits']).groupby(curve['factor'], sort=False).sum()
-        predicted = draws.constant(total / (answer.about['rows'] * (1 - share))).to_numpy()
+    predicted = draws.means(answer.parts['bits'])
     return pd.DataFrame(share * uniform.to_numpy() + (1 - share) * predicted, columns=list(uniform.index))
 
 

@@ -84,8 +84,6 @@ def train_on_codes(task: str, codes, budget: int, history: int = 1, seed: int = 
 
 # %% ../../../nbs/06_evaluate/questions/13_frozen_return.ipynb #31ce75e2
 def _frozen_return(answer: Answer, draws: Draws) -> pd.DataFrame:
-    if not len(answer.truth):  # saved without items
-        return draws.constant({'mean': answer.about['frozen_return']})
     return pd.DataFrame({'mean': draws.means(answer.truth['return'].to_numpy())})
 
 

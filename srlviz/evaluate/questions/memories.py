@@ -38,8 +38,6 @@ def _check_memory(question: Question, subject) -> None:
 # %% ../../../nbs/06_evaluate/questions/05_memories.ipynb #dadc87f7
 def _accuracies(answer: Answer, draws: Draws) -> pd.DataFrame:
     "Accuracy after each delay"
-    if not len(answer.truth):  # saved without items
-        return draws.constant(answer.parts['delays'].set_index('target')['accuracy'])
     if list(answer.truth) != list(answer.parts['delays']['target']):
         raise ValueError(f"the items are of {list(answer.truth)!r:.80}, the table 'delays' is of other targets")
     correct = (answer.truth == answer.predicted).where(answer.truth.notna())

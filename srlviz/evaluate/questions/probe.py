@@ -79,6 +79,8 @@ class LinearProbe(Question):
     patience: int = 15
 
     name = 'probe'
+    reads = 'classes'
+    defaults = dict(norm='standardize', protocol='fixed', n_classes=None, lr=0.01)
     cannot_tell = (
         'whether a factor that it does not find is absent, or present in a form that is not linear; and whether '
         'anything uses a factor that it finds'

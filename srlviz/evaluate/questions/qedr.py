@@ -15,8 +15,7 @@ from ...core.bootstrap import Draws
 from ...core.files import check_whole
 from ...core.metrics import Metric
 from ...core.names import unknown
-from ...core.questions import Answer, Question, check_codes
-from ...core.recordings import align
+from ...core.questions import Answer, Question
 
 # %% ../../../nbs/06_evaluate/questions/01_qedr.ipynb #265a5e74
 def _of_fit(score: str):
@@ -32,7 +31,7 @@ def _of_fit(score: str):
 def _relative_errors(answer: Answer, draws: Draws) -> pd.DataFrame:
     "Error of the prediction over that of a constant prediction, of each factor, in each resample"
     errors = answer.parts['errors']['test']
-    if not len(answer.truth) or not answer.about.get('resampled', True):  # saved without items, or of its best epoch
+    if not answer.about.get('resampled', True):  # of its best epoch
         return draws.constant(errors)
     columns = {}
     for name in errors.index:
@@ -58,8 +57,7 @@ class _CategoryQuestion(Question):
         names = [self.categories] if isinstance(self.categories, str) else list(self.categories)
         names += [f.name for f in recording.factors if f.kind == 'categorical']
         question = replace(self, categories=tuple(dict.fromkeys(names)))
-        codes, factors = align(check_codes(self, subject), recording, gaps=True)
-        return question.answer(codes, factors, seed=seed, progress=progress)
+        return super(_CategoryQuestion, question).ask(subject, recording, seed=seed, progress=progress)
 
 
 REGRESSORS = ('lasso', 'forest', 'boosting')
@@ -86,6 +84,7 @@ class FactorRegression(_CategoryQuestion):
     compat: str = ''
 
     name = 'qedr'
+    headline = 'informativeness'
     cannot_tell = (
         'whether codes are disentangled if the factors are correlated; and with many codes or few episodes even random '
         'codes score high, so compare with the permuted level'
@@ -113,8 +112,8 @@ class FactorRegression(_CategoryQuestion):
         if self.max_depth is not None:
             check_whole(self.max_depth, 'max_depth', 1)
 
-    def answer(self, codes, factors, *, seed=0, progress=True, permuted=True):
-        answer = super().answer(codes, factors, seed=seed, progress=progress, permuted=permuted)
+    def answer(self, codes, factors, *, kinds=None, seed=0, progress=True, permuted=True):
+        answer = super().answer(codes, factors, kinds=kinds, seed=seed, progress=progress, permuted=permuted)
         answer.add_bounds()
         return answer
 
@@ -148,6 +147,7 @@ class DislibDCI(_CategoryQuestion):
     n_train: int = 10_000
 
     name = 'dci'
+    cost = 'slow'
     cannot_tell = 'how precisely a factor is known, because factors are binned; random codes score above 0'
     example = 'PositionOnlyCartPole-easy'
     metrics = dict(
@@ -217,6 +217,7 @@ class AttributePredictability(_GapQuestion):
     n_train: int = 10_000
 
     name = 'sap'
+    cost = 'slow'
     cannot_tell = 'a factor that several codes predict equally well from one that no code predicts: both score 0'
     example = 'PositionOnlyCartPole-easy'
     metrics = dict(

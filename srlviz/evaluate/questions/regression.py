@@ -41,6 +41,7 @@ class Regression(Question):
     patience: int = 5
 
     name = 'regression'
+    reads = 'numbers'
     cannot_tell = 'a factor that the codes lack from one that a larger network, or more rows, would find'
     quick = dict(epochs=5)
     example = 'approach'

@@ -48,8 +48,6 @@ def _fixed(name: str):
 
 
 def _mean_return(answer: Answer, draws: Draws) -> pd.DataFrame:
-    if not len(answer.truth):  # saved without items
-        return draws.constant({'mean': answer.about['return']})
     return pd.DataFrame({'mean': draws.means(answer.truth['return'].to_numpy())})
 
 # %% ../../../nbs/06_evaluate/questions/04_returns.ipynb #3c0ae8b8

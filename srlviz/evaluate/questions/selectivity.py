@@ -73,6 +73,7 @@ class Selectivity(Question):
     """
 
     name = 'selectivity'
+    headline = 'selectivity'
     cannot_tell = (
         'a code that knows the factor from one that knows the time, where episodes are alike: both have a low '
         'selectivity'

@@ -15,7 +15,7 @@ from ...core.bootstrap import Draws
 from ...core.metrics import Metric
 from ...core.questions import Answer, Question
 from ...core.recordings import Recording
-from ..prediction.linear import fit_linear, skill, skills, varying
+from ..prediction.linear import fit_linear, skills, varying
 
 # %% ../../../nbs/06_evaluate/questions/08_shift.ipynb #e7ba2159
 def with_shift(recording: Recording, varied: Recording) -> Recording:
@@ -53,8 +53,6 @@ def with_shift(recording: Recording, varied: Recording) -> Recording:
 # %% ../../../nbs/06_evaluate/questions/08_shift.ipynb #820b1a2e
 def _skills_of(answer: Answer, draws: Draws, is_shifted: bool) -> pd.DataFrame:
     "Compute the skill in one of the two conditions"
-    if answer.truth.empty:  # saved without items
-        return skill(answer, draws)
     rows = answer.parts['shifted'] == is_shifted
     return skills(answer.truth[rows], answer.predicted[rows], draws.of_items(rows))
 
@@ -76,6 +74,8 @@ class Shift(Question):
     """Does a linear head that is fitted in one condition hold in another, the split 'shifted' of `with_shift`?"""
 
     name = 'shift'
+    splits = ('shifted',)
+    headline = 'skill_shifted'
     cannot_tell = (
         'codes that lose a factor in the other condition from codes that hold it in another form: fit a head there '
         'to find out'

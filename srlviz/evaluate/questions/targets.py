@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 
 from ...core.bootstrap import Draws
+from ...core.leaks import overlapping_windows
 from ...core.metrics import Metric
 from ...core.names import unknown
 from ...core.questions import Answer, Question
@@ -66,6 +67,7 @@ class SupervisedTargets(Question):
     device: str = 'auto'
 
     name = 'targets'
+    cost = 'slow'
     cannot_tell = 'why a target is missed: the code may lack it, or the head may have too few windows to learn it'
     quick = dict(head='linear', select='xeval')
     example = 'approach'
@@ -101,7 +103,9 @@ class SupervisedTargets(Question):
         from srlviz.evaluate.targets import fit_targets
 
         targets = recording if hasattr(recording, 'windows') else self.targets(recording, progress)
-        return fit_targets(self, subject, targets, seed=seed, progress=progress)
+        answer = fit_targets(self, subject, targets, seed=seed, progress=progress)
+        answer.warn(overlapping_windows(targets.windows))
+        return answer
 
     @classmethod
     def answer_class(cls):

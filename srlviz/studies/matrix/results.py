@@ -13,13 +13,13 @@ from pathlib import Path
 import pandas as pd
 
 from ...core.files import TABLE, TEXTS, check_fields, inside, read_json, sample_path, write_json
-from ...core.metrics import find_metric
+from ...core.metrics import find_metric, headlines
 from ...core.names import catalog
 from ...core.questions import load_answers
 from ...core.recordings import Recording
 from ...core.scores import SCORE_COLUMNS, check_scores, load_scores, save_scores
 from ...evaluate.order import MIN_ROWS, order_agreement
-from .cross_evaluation import better_columns, code_questions, headline_metric
+from .cross_evaluation import better_columns, code_questions
 from .representations import REFERENCES
 from .settings import SETTINGS, find_setting
 
@@ -89,7 +89,7 @@ class Matrix:
 
     def best(self, world: str, question: str) -> pd.Series:
         """Return the compared representations of a column from best to worst, in the units of its metric."""
-        metric = find_metric(headline_metric(question))
+        metric = find_metric(headlines()[question])
         column = self._compared_table()[world, question].dropna().sort_values(ascending=False, kind='stable')
         return column * (-1 if metric.better == 'lower' else 1)
 
@@ -252,8 +252,7 @@ def matrix_board(matrix: Matrix, **options):
     """Open the widget of a matrix; `options` are those of `CrossMatrix`."""
     from srlviz.widgets.matrix import CrossMatrix
 
-    headlines = {name: headline_metric(name) for name in matrix.questions}
-    options = dict(headlines=headlines, references=(*REFERENCES,)) | options
+    options = dict(references=(*REFERENCES,)) | options
     return CrossMatrix(matrix.scores, matrix.answers, matrix.recordings, reasons=matrix.reasons, **options)
 
 # %% ../../../nbs/09_studies/matrix/04_results.ipynb #6f7e351d

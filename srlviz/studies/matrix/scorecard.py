@@ -38,7 +38,7 @@ from srlviz.core.files import (
     write_json,
 )
 from ...core.jobs.progress import Bar
-from ...core.metrics import find_metric, questions as all_questions
+from ...core.metrics import find_metric, headlines, questions as all_questions
 from ...core.names import unique_name, unknown
 from ...core.questions import Answer, Question, question_named
 from ...core.recordings import Recording
@@ -49,7 +49,7 @@ from ...evaluate.prediction.errors import worst_moments
 from ...figures.frames import frame_uri
 from ...figures.scores.score_map import number, signed
 from ...figures.style import pretty
-from .cross_evaluation import ask_all, code_questions, headline_metric
+from .cross_evaluation import ask_all, code_questions
 from .representations import Budget, representation_codes
 from ..load import read_recording, table_keywords
 from .settings import Setting, find_setting, is_rows
@@ -151,8 +151,7 @@ class Scorecard:
 
     def _headlines(self) -> pd.DataFrame:
         "The cells of the metrics that stand in the map"
-        headlines = {name: headline_metric(name) for name in self.questions}
-        return self.cells[self.cells['metric'] == self.cells['question'].map(headlines)]
+        return self.cells[self.cells['metric'] == self.cells['question'].map(headlines())]
 
     def table(self, world: str = '') -> pd.DataFrame:
         """Arrange the headline scores of a world in words: a row for each question; '' takes the first world."""
@@ -161,7 +160,7 @@ class Scorecard:
         cells = cells[(cells['world'] == world) & (cells['target'] == 'mean')]
         rows = {}
         for question, of_question in cells.groupby('question', sort=False):
-            metric = find_metric(headline_metric(question))
+            metric = find_metric(headlines()[question])
             arrow = dict(higher='↑', lower='↓')[metric.better]
             by_name = {row['representation']: row for row in of_question.to_dict('records')}
             row = {'metric': f'{metric.label} {arrow}'}
@@ -221,7 +220,6 @@ class Scorecard:
             self.answers,
             self.recordings,
             reasons=self.reasons,
-            headlines={name: headline_metric(name) for name in self.questions},
             references=self.references,
             intervals=self._headlines().rename(columns=columns),
             **options,
