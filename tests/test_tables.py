@@ -92,6 +92,16 @@ def test_a_stated_kind_decides(factors):
     assert [f.kind for f in recording.factors] == ['categorical']
 
 
+@pytest.mark.parametrize('value', ['float', 'int', 'bool'])
+def test_a_stated_number_of_two_values_is_scored_as_a_number(value):
+    table = engines().assign(worn=lambda t: (t.rul < 50).astype(value))
+    for factors, is_number in (['worn'], False), ({'worn': 'class'}, False), ({'worn': 'number'}, True):
+        recording = Recording.from_table(table, episode='unit', factors=factors)
+        assert [f.kind for f in recording.factors] == ['continuous' if is_number else 'categorical']
+        found = srlviz.probe(nn.Identity(), recording, **QUICK)
+        assert [*found.r2.index] == (['worn'] if is_number else []) and bool(found.results) != is_number
+
+
 def test_words_and_codes_of_words_are_the_same_factor():
     table = engines().assign(state=lambda t: np.where(t.rul > 50, 'sound', 'worn'))
     recording = Recording.from_table(table, episode='unit', factors=['state'])

@@ -130,12 +130,12 @@ def factor_kind(values: np.ndarray, starts: Sequence[int] = (0,)) -> str:
 
     Returns
     -------
-    'continuous' for fractions, and for more than `MAX_CLASSES` different whole numbers in order: they change in more
-    than a tenth of the rows, and at least half of these changes are less than a twentieth of their range.
-    'categorical' for all else
+    'continuous' for floats other than 0 and 1, and for more than `MAX_CLASSES` different whole numbers in order: they
+    change in more than a tenth of the rows, and at least half of these changes are less than a twentieth of their
+    range. 'categorical' for all else
     """
     if values.dtype.kind == 'f':
-        return 'continuous'
+        return 'categorical' if np.array_equal(np.unique(values), [0, 1]) else 'continuous'
     if values.dtype.kind not in 'iu' or len(values) <= len(starts):
         return 'categorical'
     if len(np.unique(values)) <= MAX_CLASSES:

@@ -263,15 +263,16 @@ def _category(factor, values: pd.Series) -> tuple[str, tuple[str, ...]]:
         return f'{values.nunique():,} different words', ()
     if np.isnan(x).any():
         return f'{factor.kind}, some missing', ()
-    is_binary = {*np.unique(x)} <= {0, 1}
-    if is_binary or factor.kind == 'categorical' and (x == np.rint(x)).all():
-        return 'whole', ()
+    if not np.isfinite(x).all():
+        return f'{factor.kind}, some infinite', ()
     if factor.group == 'failures' and (x >= 0).all():
         return 'failure', ('none', 'failed')
-    if factor.kind == 'categorical' and np.isfinite(x).all():  # fractions that are stated to be classes
-        words = tuple(sorted(map(str, np.unique(x))))
-        return ('words', words) if len(words) <= 256 else (f'{len(words):,} different fractions', ())
-    return ('number' if np.isfinite(x).all() else f'{factor.kind}, some infinite'), ()
+    if factor.kind == 'continuous':
+        return 'number', ()
+    if (x == np.rint(x)).all():
+        return 'whole', ()
+    words = tuple(sorted(map(str, np.unique(x))))  # fractions that are stated to be classes
+    return ('words', words) if len(words) <= 256 else (f'{len(words):,} different fractions', ())
 
 # %% ../../nbs/09_studies/05_quick.ipynb #6b2c1987
 def _prepare_factors(recording: Recording) -> tuple[Recording, Recording, dict[str, str]]:
