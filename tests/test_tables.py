@@ -102,6 +102,33 @@ def test_a_stated_number_of_two_values_is_scored_as_a_number(value):
         assert [*found.r2.index] == (['worn'] if is_number else []) and bool(found.results) != is_number
 
 
+@pytest.mark.parametrize('door', ['table', 'recording', 'episodes'])
+def test_the_result_says_what_was_taken_as_a_number_unless_it_was_stated(door, tmp_path):
+    table = engines().assign(worn=lambda t: (t.rul < 50).astype(float))
+    hint = "as classes: factors={'rul': 'class'}"
+    for factors, is_hinted in (['rul', 'worn'], True), ({'rul': 'number', 'worn': 'class'}, False):
+        data, columns = table, dict(episode='unit', factors=factors)
+        if door != 'table':
+            data, columns = Recording.from_table(table, **columns), {}
+        if door == 'episodes' and is_hinted:
+            data = Recording([srlviz.Episode(e.obs, factors=e.factors) for e in data])
+        found = srlviz.probe(nn.Identity(), data, **columns, **QUICK)
+        assert [*found.r2.index] == ['rul'] and 'worn' in found.f1.index
+        for result in found, srlviz.load(found.save(tmp_path / f'{door} {is_hinted}')):
+            assert (hint in repr(result)) == is_hinted
+
+
+def test_kinds_follow_from_all_episodes_in_whatever_order():
+    short, long = (srlviz.Episode({'vector': np.zeros((n, 1))}, factors={'x': np.arange(n)}) for n in (10, 1000))
+    for episodes in [short, long], [long, short], (short, long):
+        assert [f.kind for f in Recording(episodes).factors] == ['continuous']
+    assert [f.kind for f in Recording([short, long])[:1].factors] == ['continuous']
+    truths = Recording(
+        [srlviz.Episode({'vector': np.zeros((2, 1))}, factors={'on': x}) for x in ([0.0, 0.0], [0.0, 1.0])]
+    )
+    assert [f.kind for f in truths.factors] == ['categorical']
+
+
 def test_words_and_codes_of_words_are_the_same_factor():
     table = engines().assign(state=lambda t: np.where(t.rul > 50, 'sound', 'worn'))
     recording = Recording.from_table(table, episode='unit', factors=['state'])

@@ -22,7 +22,7 @@ from ..core.files import file_size, read_json, reading
 from ..core.names import unknown
 from ..core.layouts import as_pictures, picture_layout
 from ..core.play import flat, split_observations, spread_factors
-from ..core.recordings import Episode, Factor, Recording
+from ..core.recordings import Episode, Factor, Recording, describe_factors
 from ..core.storage import ENDINGS, SPLITS, LazyColumns
 from ..core.values import as_float32
 from ..core.views.windows import FilmRows
@@ -890,11 +890,11 @@ def load_lerobot(path: str | Path, *, factors: Sequence[str] | None = None, name
         facts = read_json(facts_path, 'the metadata of a recording')
         check_fields(facts, dict(name=TEXT, meta=TABLE, factors=LIST), facts_path)
     with reading(facts_path if facts else root / 'meta' / 'info.json', 'a LeRobot data set'):
-        stored = {f['name']: f for f in facts.get('factors', [])}
+        described = [Factor(**f) for f in facts.get('factors', [])]
         meta = dict(facts.get('meta', {}), lerobot=info['codebase_version'])
         if names := _state_names(info['features']):
             meta.setdefault('columns', names)
-        recording = Recording(episodes, name or str(facts.get('name') or root.name), info['fps'], None, None, meta)
         split = table['split'].tolist() if 'split' in table else None
-        described = [Factor(**stored[f.name]) if f.name in stored else f for f in recording.factors]
-        return recording.replace(factors=described, split=split if split and {*split} <= {*SPLITS, ''} else None)
+        split = split if split and {*split} <= {*SPLITS, ''} else None
+        factors = describe_factors(episodes, described)
+        return Recording(episodes, name or str(facts.get('name') or root.name), info['fps'], factors, split, meta)
