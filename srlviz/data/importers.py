@@ -361,23 +361,6 @@ def _check_once(paths: Sequence[Path]) -> None:
         seen.setdefault(size, []).append(path)
 
 
-def _read_tables(
-    paths: Sequence[Path], literal: Sequence[str], factors: Sequence[str], options: Mapping[str, str | None]
-) -> list[pd.DataFrame]:
-    "Read tables with the same columns; one that is text in a table is text in all"
-    read = [tables.read_table(p, literal=literal, factors=factors, **options) for p in paths]
-    for p, table in zip(paths, read):
-        if [*table] != [*read[0]]:
-            differ = sorted({*map(str, table)} ^ {*map(str, read[0])}) or ['their order']
-            raise ValueError(f"{p} has other columns than {paths[0]}: {', '.join(differ)}")
-    is_text = [{k for k, dtype in table.dtypes.items() if dtype == 'str'} for table in read]
-    texts = set().union(*is_text)
-    for i, p in enumerate(paths):
-        if is_text[i] < texts:
-            read[i] = tables.read_table(p, literal=[*literal, *texts], **options)
-    return read
-
-
 def _own_name(name: str, names: Mapping[str, str]) -> str:
     "Name of an episode, or of its part, in its own file"
     whole, _, part = name.rpartition(', part ')
@@ -433,11 +416,13 @@ def load_csv(
     kinds = {k: f.kind if isinstance(f, Factor) else f for k, f in kinds.items()}
     words = [k for k, kind in kinds.items() if kind == 'class']
     labels = [k for k, kind in kinds.items() if kind not in ('class', 'number', 'continuous')]
-    read = _read_tables(
+    read = tables.read_tables(
         paths,
-        words if episode is None else [*words, episode],
-        labels,
-        {'sep': sep, 'decimal': decimal, 'thousands': thousands},
+        sep=sep,
+        decimal=decimal,
+        thousands=thousands,
+        literal=words if episode is None else [*words, episode],
+        factors=labels,
     )
     table, names = pd.concat(read, ignore_index=True), {}
     if episode in table:
