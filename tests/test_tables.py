@@ -191,3 +191,27 @@ def test_names_that_tables_use_are_refused_at_every_door(name, tmp_path):
         Recording([srlviz.Episode({'vector': np.zeros((3, 1))}, factors={name: [0, 1, 0]})])
     with pytest.raises(ValueError, match=message):
         Factor(name)
+
+
+def test_text_beside_numbers_is_refused_at_every_door():
+    x = np.zeros((2, 1))
+    for values in [1, 'a'], np.array([1, 'a'], object), ('a', 2.5), [True, 'a']:
+        with pytest.raises(ValueError, match="'k' holds Python objects .*str.*expected numbers, booleans or text"):
+            Recording.from_arrays(x, factors={'k': values})
+    with pytest.raises(ValueError, match='actions'):
+        Recording.from_arrays(x, actions=[[1, 'left'], [2, 'right']])
+    table = pd.DataFrame({'x': [0.5, 2.0], 'turn': ['left', 'right'], 'speed': [0.1, 0.2], 'way': ['a', 'b']})
+    with pytest.raises(ValueError, match="actions mixes text, in the column 'turn', and numbers, in 'speed'"):
+        Recording.from_table(table, obs=['x'], actions=['speed', 'turn'])
+    assert Recording.from_table(table, obs=['x'], actions=['turn', 'way'])[0].actions.tolist()[0] == ['left', 'a']
+
+
+def test_bytes_become_text_or_are_refused():
+    x = np.zeros((2, 1))
+    for words in [b'hall', b'yard'], np.array([b'hall', b'yard']), pd.Series([b'hall', b'yard']):
+        recording = Recording.from_arrays(x, factors={'room': words})
+        assert recording.factors[0].names == ('hall', 'yard') and recording[0].factors['room'].tolist() == [0, 1]
+    episode = srlviz.Episode({'vector': x}, factors={'room': np.array([b'hall', b'yard'])})
+    assert episode.factors['room'].tolist() == ['hall', 'yard']
+    with pytest.raises(ValueError, match="'room' holds bytes that are no UTF-8"):
+        Recording.from_arrays(x, factors={'room': [b'hall', b'\xff']})

@@ -197,6 +197,12 @@ def _stack_factor(name: str, values: Sequence[np.ndarray | None], env) -> np.nda
             f"the factor {name!r} of {env} has the shape {shape} in row {first_rows[shape]} and {others[0]} in row "
             f"{first_rows[others[0]]}: give arrays of one shape at every step"
         )
+    kinds = {'text' if x.dtype.kind in 'SU' else 'numbers': t for t, x in enumerate(values) if x is not None}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"the factor {name!r} of {env} is text, as in row {kinds['text']}, and numbers, as in row "
+            f"{kinds['numbers']}: give values of one kind"
+        )
     if not any(x is None or isinstance(x, np.ma.MaskedArray) for x in values):
         return np.stack(values)
     blank = np.ma.masked_all(shape, values[first_rows[shape]].dtype)

@@ -28,7 +28,7 @@ from .layouts import as_pictures, picture_layout
 from .storage import ENDINGS, FACTOR_FIELDS, KINDS, SPLITS, check_factors, check_rate, check_words
 from .storage import factor_label, films, stored_factor
 from .storage import LazyColumns, RecordingFolder, read_episode, write_recording
-from .values import FACTOR_KINDS, as_float32, coded_words, factor_kind, finite
+from .values import FACTOR_KINDS, as_float32, as_text, coded_words, factor_kind, finite
 from .values import plain_values, without_missing
 
 # %% ../../nbs/00_core/03_recordings.ipynb #21f56001
@@ -164,11 +164,13 @@ class Episode:
 
 # %% ../../nbs/00_core/03_recordings.ipynb #42d05a0e
 def _arrays(values: Mapping) -> dict:
-    "Convert to arrays of numbers and strings; objects with a shape are kept as they are"
+    "Convert to arrays of numbers and strings; objects with a shape are kept as they are, but for bytes"
     arrays = {k: v if hasattr(v, 'shape') else np.asarray(v) for k, v in values.items()}
     for k, v in arrays.items():
         if np.dtype(v.dtype).hasobject:
             raise ValueError(f"{k!r} holds Python objects; an episode takes numbers and strings")
+        if np.dtype(v.dtype).kind == 'S':
+            arrays[k] = as_text(np.asarray(v), repr(k))
     return arrays
 
 
@@ -651,6 +653,13 @@ class Recording(Sequence):
             split = _once(plain_values(words, split)[0], starts, f"the column {split!r}").tolist()
         if action_columns:
             moves = [plain_values(series[k], f"the column {k!r}")[0] for k in action_columns]
+            texts = [k for k, v in zip(action_columns, moves) if v.dtype.kind == 'U']
+            if texts and len(texts) < len(moves):
+                others = [k for k in action_columns if k not in texts]
+                raise ValueError(
+                    f"actions mixes text, in the column {texts[0]!r:.80}, and numbers, in {others[0]!r:.80}; give "
+                    "columns of one kind"
+                )
             actions = moves[0] if isinstance(actions, str) else np.column_stack(moves)
         if 'sensors' in observed:
             meta['columns'] = [str(c) for c in observed['sensors']]
