@@ -1,6 +1,6 @@
 """Tables that loggers and spreadsheets write: what a file is, what its cells mean, and what is refused and why."""
 
-import bz2, gzip, io, lzma, pickle, shutil, zipfile
+import bz2, gzip, io, lzma, pickle, shutil, warnings, zipfile
 
 import numpy as np
 import pandas as pd
@@ -231,6 +231,13 @@ def test_a_number_that_may_be_read_otherwise_is_read_with_a_warning(read):
         assert read('a,b\n"3,4",x\n')['a'][0] == 3.4
     assert read('a,b\n"3,4",x\n', decimal='.')['a'][0] == '3,4'
     assert read('a;b\n1.250;x\n', decimal='.')['a'][0] == 1.25
+    with pytest.warns(UserWarning, match="'lat'.*'47,123', read as 47123.*decimal=','.*thousands=','"):
+        assert read('lat;ver\n47,123;1.5\n47,124;2.5\n')['lat'][0] == 47123
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        assert read('lat;ver\n47,123;1.5\n1,200.5;2.5\n')['lat'][0] == 47123  # the column itself shows it
+        assert read('lat;ver\n47,123;1.5\n', thousands=',')['lat'][0] == 47123
+        assert read('lat;ver\n47,123;1.5\n', decimal=',')['lat'][0] == 47.123
 
 
 @pytest.mark.parametrize('name', ['thousands', 'decimal', 'sep'])
@@ -289,3 +296,41 @@ def test_a_column_is_of_one_type_over_all_files(tmp_path):
     (tmp_path / 'b.csv').write_text('x,k\n2,low\n')
     found = load_csv([tmp_path / 'a.csv', tmp_path / 'b.csv'], factors=['k'])
     assert words(found, 'k') == ['7', 'low']
+
+
+@pytest.mark.parametrize('number, comma', [('1.250', '1.250,5'), ('1.5', '2,5'), ('0.5', '1.000.000')])
+def test_files_of_one_set_are_written_alike(number, comma, tmp_path):
+    paths = [tmp_path / name for name in ('whole.csv', 'point.csv', 'comma.csv')]
+    for path, word in zip(paths, ['1250', number, comma]):
+        path.write_text(f'x;k\n{word};1\n')
+    with pytest.raises(ValueError, match='point.csv has .*decimal point, and .*comma.csv .*decimal comma'):
+        load_csv(paths, factors=['k'])
+    assert len(load_csv([paths[0], paths[2]], factors=['k'])) == 2  # a whole number is written either way
+    if number == '1.250':
+        found = load_csv(paths, factors=['k'], decimal=',', thousands='.')
+        assert [e.obs['sensors'][0, 0] for e in found] == [1250, 1250, 1250.5]
+
+
+def test_a_blank_line_of_a_single_column_is_a_missing_value(read, tmp_path):
+    for text in 'v\n1\n\n3\n', 'v\r\n1\r\n\r\n3\r\n', '# a logger\nv\n1\n \n3\n\n':
+        table = read(text)
+        assert table['v'].isna().tolist() == [False, True, False] and table['v'][2] == 3
+    assert read('v;w\n1;2\n\n3;4\n')['v'].tolist() == [1, 3]
+    (tmp_path / 'log.csv').write_text('v\n1\n\n3\n')
+    with pytest.raises(ValueError, match="'v' has 1 missing values, the first in row 1"):
+        load_csv(tmp_path / 'log.csv', obs=['v'])
+
+
+@pytest.mark.parametrize(
+    'stamps, words',
+    [
+        (['2026-01-01 00:00:00', 'NaT', '2026-01-01 00:00:02'], "'when' has 1 missing values, the first in row 1"),
+        (['00:00:01', '00:00:02', '00:00:03'], "'00:00:01' in row 0.*pd.to_datetime.column, format="),
+        (['2026-01-01 00:00:00', '2026-01-01 00:00:01', 'reset'], "'reset' in row 2.*pd.to_datetime.column, format="),
+        (['2026-01-13 00:00:00,500 CET'] * 3, 'pd.to_datetime.column, format='),
+    ],
+)
+def test_an_unreadable_time_names_its_row_and_the_cure(stamps, words, tmp_path):
+    pd.DataFrame({'when': stamps, 'x': [0.5, 2.0, 1.0]}).to_csv(tmp_path / 'log.csv', index=False)
+    with pytest.raises(ValueError, match=f'log.csv.*{words}'):
+        load_csv(tmp_path / 'log.csv', time='when', obs=['x'])

@@ -92,6 +92,43 @@ def test_a_stated_kind_decides(factors):
     assert [f.kind for f in recording.factors] == ['categorical']
 
 
+@pytest.mark.parametrize('value', ['float', 'int', 'bool'])
+def test_a_stated_number_of_two_values_is_scored_as_a_number(value):
+    table = engines().assign(worn=lambda t: (t.rul < 50).astype(value))
+    for factors, is_number in (['worn'], False), ({'worn': 'class'}, False), ({'worn': 'number'}, True):
+        recording = Recording.from_table(table, episode='unit', factors=factors)
+        assert [f.kind for f in recording.factors] == ['continuous' if is_number else 'categorical']
+        found = srlviz.probe(nn.Identity(), recording, **QUICK)
+        assert [*found.r2.index] == (['worn'] if is_number else []) and bool(found.results) != is_number
+
+
+@pytest.mark.parametrize('door', ['table', 'recording', 'episodes'])
+def test_the_result_says_what_was_taken_as_a_number_unless_it_was_stated(door, tmp_path):
+    table = engines().assign(worn=lambda t: (t.rul < 50).astype(float))
+    hint = "as classes: factors={'rul': 'class'}"
+    for factors, is_hinted in (['rul', 'worn'], True), ({'rul': 'number', 'worn': 'class'}, False):
+        data, columns = table, dict(episode='unit', factors=factors)
+        if door != 'table':
+            data, columns = Recording.from_table(table, **columns), {}
+        if door == 'episodes' and is_hinted:
+            data = Recording([srlviz.Episode(e.obs, factors=e.factors) for e in data])
+        found = srlviz.probe(nn.Identity(), data, **columns, **QUICK)
+        assert [*found.r2.index] == ['rul'] and 'worn' in found.f1.index
+        for result in found, srlviz.load(found.save(tmp_path / f'{door} {is_hinted}')):
+            assert (hint in repr(result)) == is_hinted
+
+
+def test_kinds_follow_from_all_episodes_in_whatever_order():
+    short, long = (srlviz.Episode({'vector': np.zeros((n, 1))}, factors={'x': np.arange(n)}) for n in (10, 1000))
+    for episodes in [short, long], [long, short], (short, long):
+        assert [f.kind for f in Recording(episodes).factors] == ['continuous']
+    assert [f.kind for f in Recording([short, long])[:1].factors] == ['continuous']
+    truths = Recording(
+        [srlviz.Episode({'vector': np.zeros((2, 1))}, factors={'on': x}) for x in ([0.0, 0.0], [0.0, 1.0])]
+    )
+    assert [f.kind for f in truths.factors] == ['categorical']
+
+
 def test_words_and_codes_of_words_are_the_same_factor():
     table = engines().assign(state=lambda t: np.where(t.rul > 50, 'sound', 'worn'))
     recording = Recording.from_table(table, episode='unit', factors=['state'])
@@ -154,3 +191,27 @@ def test_names_that_tables_use_are_refused_at_every_door(name, tmp_path):
         Recording([srlviz.Episode({'vector': np.zeros((3, 1))}, factors={name: [0, 1, 0]})])
     with pytest.raises(ValueError, match=message):
         Factor(name)
+
+
+def test_text_beside_numbers_is_refused_at_every_door():
+    x = np.zeros((2, 1))
+    for values in [1, 'a'], np.array([1, 'a'], object), ('a', 2.5), [True, 'a']:
+        with pytest.raises(ValueError, match="'k' holds Python objects .*str.*expected numbers, booleans or text"):
+            Recording.from_arrays(x, factors={'k': values})
+    with pytest.raises(ValueError, match='actions'):
+        Recording.from_arrays(x, actions=[[1, 'left'], [2, 'right']])
+    table = pd.DataFrame({'x': [0.5, 2.0], 'turn': ['left', 'right'], 'speed': [0.1, 0.2], 'way': ['a', 'b']})
+    with pytest.raises(ValueError, match="actions mixes text, in the column 'turn', and numbers, in 'speed'"):
+        Recording.from_table(table, obs=['x'], actions=['speed', 'turn'])
+    assert Recording.from_table(table, obs=['x'], actions=['turn', 'way'])[0].actions.tolist()[0] == ['left', 'a']
+
+
+def test_bytes_become_text_or_are_refused():
+    x = np.zeros((2, 1))
+    for words in [b'hall', b'yard'], np.array([b'hall', b'yard']), pd.Series([b'hall', b'yard']):
+        recording = Recording.from_arrays(x, factors={'room': words})
+        assert recording.factors[0].names == ('hall', 'yard') and recording[0].factors['room'].tolist() == [0, 1]
+    episode = srlviz.Episode({'vector': x}, factors={'room': np.array([b'hall', b'yard'])})
+    assert episode.factors['room'].tolist() == ['hall', 'yard']
+    with pytest.raises(ValueError, match="'room' holds bytes that are no UTF-8"):
+        Recording.from_arrays(x, factors={'room': [b'hall', b'\xff']})

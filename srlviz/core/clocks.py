@@ -9,12 +9,14 @@ __all__ = ['seconds_of', 'Rate', 'rate_of', 'only_counts']
 import re
 import warnings
 from collections.abc import Sequence
+from numbers import Real
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from pandas.tseries.api import guess_datetime_format
 
+from .files import MISSING_WORDS
 from .values import finite, plain_values, without_missing
 
 # %% ../../nbs/00_core/02_clocks.ipynb #a37831d5
@@ -29,6 +31,8 @@ _PAUSE = 5.5  # usual steps
 _UNEVEN = 0.1  # share of a step, as of months, or of stamps in whole milliseconds at 64 Hz
 _DATE = '(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])([0-9]{6})?'  # 20260131
 _YEARS = 3e7, 4.2e9  # seconds since 1970 of the years 1971 to 2103
+_MISSING = frozenset({'NaT', 'nat', '', *MISSING_WORDS})
+_CURE = "pd.to_datetime(column, format=...)"
 
 
 def seconds_of(column: pd.Series, name: str, starts: np.ndarray) -> np.ndarray:
@@ -54,6 +58,10 @@ def seconds_of(column: pd.Series, name: str, starts: np.ndarray) -> np.ndarray:
         without_missing(column, column.isna().to_numpy(), what)
         return (column / pd.Timedelta(seconds=1)).to_numpy(float)
     if column.dtype.kind != 'M' and not isinstance(column.dtype, pd.DatetimeTZDtype):
+        without_missing(column, (column.isna() | column.isin(_MISSING)).to_numpy(bool), what)
+        first = column.iloc[0] if len(column) else 0.0
+        if not isinstance(first, (str, bytes, bool, Real, np.generic)):
+            raise ValueError(f"{what} holds {type(first).__name__}s; give {_CURE}, of their texts column.astype(str)")
         values, names = plain_values(column, what)
         if values.dtype.kind in 'biuf' and not names:
             return _scaled(finite(values, what), name, what)
@@ -87,21 +95,23 @@ def _text_seconds(text: pd.Series, what: str, starts: np.ndarray) -> np.ndarray:
     "Seconds of texts: of ISO 8601, or else all of the form of the first, whose day and month may be exchanged"
     first = text.iloc[0]
     found = {}
+    n_read = 0  # rows up to the first that no form reads
     with warnings.catch_warnings():
         warnings.simplefilter('ignore')  # guess_datetime_format warns where one reading is impossible
         forms = ['ISO8601', *(guess_datetime_format(first, dayfirst=dayfirst) for dayfirst in (False, True))]
     for form in forms:
         if form is None or found.keys() & {form, 'ISO8601'}:
             continue
-        try:
-            stamps = pd.to_datetime(text, format=form, utc=True)
-            found[form] = _since_first(without_missing(stamps, stamps.isna().to_numpy(), what))
-        except ValueError:
-            pass
+        stamps = pd.to_datetime(text, format=form, utc=True, errors='coerce')
+        unread = np.flatnonzero(stamps.isna())
+        if len(unread):
+            n_read = max(n_read, int(unread[0]))
+        else:
+            found[form] = _since_first(stamps)
     if not found:
         raise ValueError(
-            f"{what} starts with {first!r:.40}; time is numbers of seconds, or time stamps of one form, such as "
-            "'2026-03-28 23:59:59.8'; or convert the column, pd.to_datetime(column, format=...)"
+            f"{what} has {text.iloc[n_read]!r:.40} in row {n_read:,}; time is numbers of seconds, or time stamps of "
+            f"one form, such as '2026-03-28 23:59:59.8'; convert others, {_CURE}"
         )
     readings = list(found.values())
     if len(readings) == 1 or np.array_equal(*readings):

@@ -9,6 +9,7 @@ __all__ = ['can_undo', 'DrawnFrames', 'spread_factors', 'factor_list', 'StandIn'
 # %% ../../nbs/00_core/09_play.ipynb #85424825
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from importlib.metadata import version as installed
 
 import gymnasium
@@ -22,7 +23,7 @@ from .storage.hashing import array_content
 from .storage.film import take_rows
 from .policies import as_policy
 from .layouts import as_pictures, picture_layout
-from .recordings import Episode, Factor, Recording
+from .recordings import Episode, Factor, Recording, describe_factors
 from .values import as_float32
 
 # %% ../../nbs/00_core/09_play.ipynb #eaf8bce3
@@ -126,7 +127,9 @@ def factor_list(env: gymnasium.Env) -> list[Factor]:
     """List the factors of an environment after its reset, one per column; whole numbers are categories.
 
     Their metadata comes from the environment's `factor_notes`: name -> an object with `label`, `unit`, `names`
-    (of the values 0, 1, 2, ...) and `columns` (their names), such as `srlviz.envs.pomdp.base.FactorNote`.
+    (of the values 0, 1, 2, ...), `columns` (their names) and perhaps `kind`, such as
+    `srlviz.envs.pomdp.base.FactorNote`. A kind that neither names nor a note state is that of this instant, and
+    `Factor.by_values`.
     """
     current = _find(env, 'factors')
     notes = getattr(env.unwrapped, 'factor_notes', {})
@@ -139,7 +142,8 @@ def factor_list(env: gymnasium.Env) -> list[Factor]:
         kind = 'continuous' if v.dtype.kind == 'f' else 'categorical'
         for i, column in enumerate(spread_factors({name: v[None]})):
             metadata = _metadata(notes.get(name), i if v.ndim else None, kind)
-            factors.append(Factor(column, group, kind, **metadata))
+            is_stated = metadata.get('names') or getattr(notes.get(name), 'kind', '')
+            factors.append(Factor(column, group, kind, **metadata, by_values=not is_stated))
     return factors
 
 # %% ../../nbs/00_core/09_play.ipynb #b7e02c94
@@ -192,6 +196,12 @@ def _stack_factor(name: str, values: Sequence[np.ndarray | None], env) -> np.nda
         raise ValueError(
             f"the factor {name!r} of {env} has the shape {shape} in row {first_rows[shape]} and {others[0]} in row "
             f"{first_rows[others[0]]}: give arrays of one shape at every step"
+        )
+    kinds = {'text' if x.dtype.kind in 'SU' else 'numbers': t for t, x in enumerate(values) if x is not None}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"the factor {name!r} of {env} is text, as in row {kinds['text']}, and numbers, as in row "
+            f"{kinds['numbers']}: give values of one kind"
         )
     if not any(x is None or isinstance(x, np.ma.MaskedArray) for x in values):
         return np.stack(values)
@@ -539,6 +549,17 @@ def play_episode(
     return recorder.episode(name)
 
 # %% ../../nbs/00_core/09_play.ipynb #3b31afbc
+def _played_factors(env: gymnasium.Env, episodes: Sequence[Episode]) -> Sequence[Factor] | None:
+    "Factors of an environment, with the kinds that it states or else those of the values in its episodes"
+    factors = factor_list(env)
+    if not episodes:
+        return factors
+    if {f.name for f in factors} != {*episodes[0].factors}:
+        return None  # the current instant has not the factors of the rows, so they are described by their values
+    found = {f.name: f for f in describe_factors(episodes, [f for f in factors if not f.by_values])}
+    return [replace(f, kind=found[f.name].kind) for f in factors]
+
+
 def gather_episodes(
     env: gymnasium.Env, episodes: Sequence[Episode], *, policy: str, seeds: Sequence[int | None] = (), **meta
 ) -> Recording:
@@ -553,7 +574,7 @@ def gather_episodes(
     Returns
     -------
     Recording; `meta` has the task, its parameters, the policy, the seeds and the versions of packages, and `hz` is the
-    environment's `render_fps`
+    environment's `render_fps`. The kinds of factors that the environment does not state are decided by all episodes
     """
     world = env.unwrapped
     spec = env.spec.id if env.spec else type(world).__name__
@@ -566,13 +587,10 @@ def gather_episodes(
     if wrappers:
         settings['wrappers'] = wrappers  # outermost first
     packages = {p: installed(p) for p in ('gymnasium', 'numpy', 'srlviz')}
-    factors = factor_list(env)
-    if episodes and {f.name for f in factors} != {*episodes[0].factors}:
-        factors = None  # the current instant has not the factors of the rows, so they are described by their values
     return Recording(
         list(episodes),
         task,
         getattr(env, 'metadata', {}).get('render_fps'),
-        factors,
+        _played_factors(env, list(episodes)),
         meta=dict(task=task, id=spec, policy=policy, seeds=list(seeds), packages=packages) | settings | meta,
     )

@@ -552,7 +552,7 @@ def _to_folder(out, request, policy, n_jobs, progress):
         out,
         name=request['game'],
         hz=60 / request['frame_skip'],
-        factors=pd.DataFrame([vars(f) for f in _factors(request)]),
+        factors=pd.DataFrame([f.stored() for f in _factors(request)]),
         meta=_meta(request),
     )
 

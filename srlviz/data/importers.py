@@ -22,7 +22,7 @@ from ..core.files import file_size, read_json, reading
 from ..core.names import unknown
 from ..core.layouts import as_pictures, picture_layout
 from ..core.play import flat, split_observations, spread_factors
-from ..core.recordings import Episode, Factor, Recording
+from ..core.recordings import Episode, Factor, Recording, describe_factors
 from ..core.storage import ENDINGS, SPLITS, LazyColumns
 from ..core.values import as_float32
 from ..core.views.windows import FilmRows
@@ -361,23 +361,6 @@ def _check_once(paths: Sequence[Path]) -> None:
         seen.setdefault(size, []).append(path)
 
 
-def _read_tables(
-    paths: Sequence[Path], literal: Sequence[str], factors: Sequence[str], options: Mapping[str, str | None]
-) -> list[pd.DataFrame]:
-    "Read tables with the same columns; one that is text in a table is text in all"
-    read = [tables.read_table(p, literal=literal, factors=factors, **options) for p in paths]
-    for p, table in zip(paths, read):
-        if [*table] != [*read[0]]:
-            differ = sorted({*map(str, table)} ^ {*map(str, read[0])}) or ['their order']
-            raise ValueError(f"{p} has other columns than {paths[0]}: {', '.join(differ)}")
-    is_text = [{k for k, dtype in table.dtypes.items() if dtype == 'str'} for table in read]
-    texts = set().union(*is_text)
-    for i, p in enumerate(paths):
-        if is_text[i] < texts:
-            read[i] = tables.read_table(p, literal=[*literal, *texts], **options)
-    return read
-
-
 def _own_name(name: str, names: Mapping[str, str]) -> str:
     "Name of an episode, or of its part, in its own file"
     whole, _, part = name.rpartition(', part ')
@@ -433,11 +416,13 @@ def load_csv(
     kinds = {k: f.kind if isinstance(f, Factor) else f for k, f in kinds.items()}
     words = [k for k, kind in kinds.items() if kind == 'class']
     labels = [k for k, kind in kinds.items() if kind not in ('class', 'number', 'continuous')]
-    read = _read_tables(
+    read = tables.read_tables(
         paths,
-        words if episode is None else [*words, episode],
-        labels,
-        {'sep': sep, 'decimal': decimal, 'thousands': thousands},
+        sep=sep,
+        decimal=decimal,
+        thousands=thousands,
+        literal=words if episode is None else [*words, episode],
+        factors=labels,
     )
     table, names = pd.concat(read, ignore_index=True), {}
     if episode in table:
@@ -890,11 +875,11 @@ def load_lerobot(path: str | Path, *, factors: Sequence[str] | None = None, name
         facts = read_json(facts_path, 'the metadata of a recording')
         check_fields(facts, dict(name=TEXT, meta=TABLE, factors=LIST), facts_path)
     with reading(facts_path if facts else root / 'meta' / 'info.json', 'a LeRobot data set'):
-        stored = {f['name']: f for f in facts.get('factors', [])}
+        described = [Factor(**f) for f in facts.get('factors', [])]
         meta = dict(facts.get('meta', {}), lerobot=info['codebase_version'])
         if names := _state_names(info['features']):
             meta.setdefault('columns', names)
-        recording = Recording(episodes, name or str(facts.get('name') or root.name), info['fps'], None, None, meta)
         split = table['split'].tolist() if 'split' in table else None
-        described = [Factor(**stored[f.name]) if f.name in stored else f for f in recording.factors]
-        return recording.replace(factors=described, split=split if split and {*split} <= {*SPLITS, ''} else None)
+        split = split if split and {*split} <= {*SPLITS, ''} else None
+        factors = describe_factors(episodes, described)
+        return Recording(episodes, name or str(facts.get('name') or root.name), info['fps'], factors, split, meta)

@@ -287,8 +287,11 @@ def declared_parameters(source: str) -> dict[str, dict[str, Any]]:
     ------
     SyntaxError, ValueError, RecursionError, MemoryError : if it is no valid Python
     """
-    source = re.sub(r'(?m)^[ \t]*[%!].*$', '', source)  # magics
-    tree = ast.parse(source)
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:
+        source = re.sub(r'(?m)^[ \t]*[%!].*$', '', source)  # magics
+        tree = ast.parse(source)
     comments = {}
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:

@@ -56,6 +56,7 @@ class Probed:
     recording : the probed recording, with its split
     left_out : factor that was not probed -> reason
     fitted : name of a method ('net') -> an object with `encoder`, fitted, and `codes`, one array for each episode
+    in_order : factors of whole numbers that were taken as numbers because of their values, not as stated
     """
 
     results: dict[str, ProbeResult]
@@ -63,6 +64,7 @@ class Probed:
     recording: Recording
     left_out: Mapping[str, str] = field(default_factory=dict)
     fitted: Mapping[str, FittedMethod] = field(default_factory=dict)
+    in_order: Sequence[str] = ()
 
     @property
     def encoders(self) -> dict:
@@ -137,6 +139,8 @@ class Probed:
                     save_encoder(encoder, temporary / 'encoders' / f'{name}.safetensors')
             levels = {name: 'step' if np.ndim(c[0]) == 2 else 'episode' for name, c in self.codes.items()}
             header = dict(format=_FORMAT, labels=[*self.results], methods=levels, left_out=dict(self.left_out))
+            if self.in_order:
+                header['in_order'] = [*self.in_order]
             write_json(temporary / 'probe.json', header)
         return Path(folder)
 
@@ -156,10 +160,8 @@ class Probed:
         if len(self.r2):
             metric = find_metric('r2')
             lines += [f"{metric.label} on {where} (at most {metric.best:g}; 0: the mean)", self.r2.round(2).to_string()]
-            first = self.recording[0].factors
-            whole = [name for name in self.r2.index if name in first and np.asarray(first[name]).dtype.kind in 'iu']
-            if whole:
-                classes = {name: 'class' for name in whole}
+            if self.in_order:
+                classes = {name: 'class' for name in self.in_order}
                 lines.append(f"whole numbers in order, taken as numbers; as classes: factors={classes}")
         unconverged = unconverged_line(self.results)
         if unconverged:
@@ -236,7 +238,8 @@ def load_probe(folder: str | Path) -> Probed:
     metric = 'f1' if results else 'r2'
     if scores.query("metric == @metric and source == 'srlviz'").empty:
         raise ValueError(f"{inside(folder, 'scores.csv')} has no {metric} of a probe")
-    return Probed(dict(zip(header['labels'], results)), scores, recording, left_out, fitted)
+    in_order = check_fields({'in_order': header.get('in_order', [])}, {'in_order': TEXTS}, path)['in_order']
+    return Probed(dict(zip(header['labels'], results)), scores, recording, left_out, fitted, in_order)
 
 # %% ../../nbs/09_studies/05_quick.ipynb #d1ad53ff
 def _as_recording(data, columns: Mapping) -> Recording | None:
@@ -263,15 +266,16 @@ def _category(factor, values: pd.Series) -> tuple[str, tuple[str, ...]]:
         return f'{values.nunique():,} different words', ()
     if np.isnan(x).any():
         return f'{factor.kind}, some missing', ()
-    is_binary = {*np.unique(x)} <= {0, 1}
-    if is_binary or factor.kind == 'categorical' and (x == np.rint(x)).all():
-        return 'whole', ()
+    if not np.isfinite(x).all():
+        return f'{factor.kind}, some infinite', ()
     if factor.group == 'failures' and (x >= 0).all():
         return 'failure', ('none', 'failed')
-    if factor.kind == 'categorical' and np.isfinite(x).all():  # fractions that are stated to be classes
-        words = tuple(sorted(map(str, np.unique(x))))
-        return ('words', words) if len(words) <= 256 else (f'{len(words):,} different fractions', ())
-    return ('number' if np.isfinite(x).all() else f'{factor.kind}, some infinite'), ()
+    if factor.kind == 'continuous':
+        return 'number', ()
+    if (x == np.rint(x)).all():
+        return 'whole', ()
+    words = tuple(sorted(map(str, np.unique(x))))  # fractions that are stated to be classes
+    return ('words', words) if len(words) <= 256 else (f'{len(words):,} different fractions', ())
 
 # %% ../../nbs/09_studies/05_quick.ipynb #6b2c1987
 def _prepare_factors(recording: Recording) -> tuple[Recording, Recording, dict[str, str]]:
@@ -478,7 +482,10 @@ def probe(
             if not tables:
                 raise ValueError("codes are of whole episodes, factors of steps; an encoder with pool=None codes steps")
             table = merge_scores(*tables)
-    return Probed(results, table, prepared, left_out, fitted)
+    first = numbers[0].factors
+    decided = [f.name for f in numbers.factors if f.by_values]
+    in_order = [name for name in decided if np.asarray(first[name]).dtype.kind in 'iu']
+    return Probed(results, table, prepared, left_out, fitted, in_order)
 
 # %% ../../nbs/09_studies/05_quick.ipynb #40adedb1
 def _named_methods(net, options) -> dict:

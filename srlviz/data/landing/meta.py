@@ -82,7 +82,7 @@ def _info(simulator: Simulator, request: dict, flights: Sequence[dict], labels: 
     for f in simulator.factors():
         if f.name in dtypes:
             per = 'frame' if f.name in labels else 'flight'
-            factors.append(stored_factor(vars(f)) | dict(dtype=dtypes[f.name], per=per))
+            factors.append(stored_factor(f.stored()) | dict(dtype=dtypes[f.name], per=per))
     film = dict(
         codec=film_codec(request['size']),
         size=request['size'],

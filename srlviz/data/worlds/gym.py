@@ -7,7 +7,7 @@ __all__ = ['observed_factors', 'GymWorld']
 
 # %% ../../../nbs/02_data/worlds/04_gym.ipynb #d825fd6e
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+
 
 import gymnasium
 import numpy as np
@@ -15,8 +15,7 @@ from gymnasium import spaces
 
 from ...core.checks.world import EVERYTHING, Condition, check_condition
 from ...core.play import StandIn
-from ...core.recordings import Factor, Recording
-from ...core.values import factor_kind
+from ...core.recordings import Recording
 from ..popgym import record_pomdp
 
 # %% ../../../nbs/02_data/worlds/04_gym.ipynb #ff806b04
@@ -59,16 +58,6 @@ class _KnownFactors(gymnasium.Wrapper):
         return StandIn(observed_factors(self.env.observation_space, self.obs))
 
 # %% ../../../nbs/02_data/worlds/04_gym.ipynb #c3c169f9
-def _with_kinds(recording: Recording) -> list[Factor]:
-    "Factors whose kind follows from their values in all episodes; those with names are classes"
-    starts = recording.lengths.cumsum() - recording.lengths
-    factors = []
-    for f in recording.factors:
-        kind = f.kind if f.names else factor_kind(recording.steps([f.name])[f.name].to_numpy(), starts)
-        factors.append(replace(f, kind=kind))
-    return factors
-
-
 class GymWorld:
     """Any Gymnasium environment, as a world.
 
@@ -148,8 +137,7 @@ class GymWorld:
         check_condition(condition, self.conditions)
         env = self.env if condition is None else self.varied[condition]
         options = dict(frames=frames, max_steps=max_steps, progress=progress)
-        recording = record_pomdp(env, n, policy, seed, **options)
-        return recording.replace(name=self.name, factors=_with_kinds(recording))
+        return record_pomdp(env, n, policy, seed, **options).replace(name=self.name)
 
     def sample(self) -> Recording:
         """Record three episodes of at most 200 steps."""
