@@ -198,14 +198,14 @@ def units_within(strata: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     Returns
     -------
     n_units : n, such that n / (n - 1) is the unbiased variance of the mean over strata, divided by that of a bootstrap
-    freedom : NaN if a stratum has one unit, or all together one more than there are strata: nothing shows their spread
+    freedom : both are NaN if a stratum has fewer than `MIN_UNITS`
 
     Source: Satterthwaite (1946), *An approximate distribution of estimates of variance components*, equation 17.
     """
     n = np.array([len(s) for s in strata], np.float64)
     spread = [np.asarray(s, np.float64).var(axis=0) for s in strata]
     n_units, freedom = np.full((2, *spread[0].shape), np.nan)
-    if n.min() < 2 or (n - 1).sum() < MIN_UNITS - 1:
+    if n.min() < MIN_UNITS:
         return n_units, freedom
     each = n.reshape(-1, *[1] * n_units.ndim)
     plain = np.stack(spread) / each  # (n_strata, ...) variance of the mean of a stratum's resamples
@@ -234,7 +234,7 @@ def bootstrap_interval(
 
     Returns
     -------
-    low, high : floats; both NaN below three runs, and if a task has a single run, which says nothing about other runs
+    low, high : floats; both NaN if a task has fewer than three runs
 
     Raises
     ------
@@ -252,7 +252,7 @@ def bootstrap_interval(
         words = "scores must be finite, (n_runs,), (n_runs, n_tasks) or task -> (n_runs,)"
         raise ValueError(f"{words}; for each task got {shapes}")
     check_resampling(confidence_level, n_resamples)
-    n_units, freedom = units_within(tasks)
+    n_units, freedom = units_within([len(t) * t for t in tasks])  # in a pool, a task weighs as its runs
     if np.isnan(freedom):
         return np.nan, np.nan
     drawn = _resamples(tasks, n_resamples, np.random.default_rng(seed))

@@ -133,7 +133,7 @@ class Answer:
         n_resamples: int = 1000,
         seed: int = 0,
     ) -> pd.DataFrame:
-        """Compute a percentile bootstrap interval of a metric.
+        """Compute a bootstrap interval of a metric: percentiles, widened for few units as `bounds` does.
 
         Parameters
         ----------
@@ -143,13 +143,20 @@ class Answer:
 
         Returns
         -------
-        DataFrame, one row per target and 'mean': target, value, low, high (NaN for a single unit), n (number of units)
+        DataFrame, one row per target and 'mean': target, value, low, high (NaN below three units), n (number of units in
+        which the target is known). Bounds end at 0 and at 1 where the metric's range does, since no true value lies
+        beyond; another end of a range, such as -1 of a skill, is only that of its colours
         """
         draws = self._draw_resamples(metric, over, confidence_level, n_resamples, seed)
         resampled = self._metric_by_resample(metric, draws)
-        low, high = bounds(resampled.to_numpy(), confidence_level, len(draws.units) > 1)
         values = self.values(metric)
-        return pd.DataFrame(dict(target=values.index, value=values.to_numpy(), low=low, high=high, n=len(draws.units)))
+        n = self._units_of_targets(draws, values.index)
+        low, high = bounds(resampled.to_numpy(), values.to_numpy(), n, confidence_level)
+        if self.metric(metric).low == 0:
+            low = np.maximum(low, 0)
+        if self.metric(metric).high == 1:
+            high = np.minimum(high, 1)
+        return pd.DataFrame(dict(target=values.index, value=values.to_numpy(), low=low, high=high, n=n))
 
     def compare(
         self,
@@ -161,7 +168,7 @@ class Answer:
         n_resamples: int = 1000,
         seed: int = 0,
     ) -> pd.DataFrame:
-        """Compute the paired difference to another answer about the same items, with its bootstrap interval.
+        """Compute the paired difference to another answer about the same items, with an interval as that of `interval`.
 
         Returns
         -------
@@ -174,9 +181,19 @@ class Answer:
         self._check_same(other)
         draws = self._draw_resamples(metric, over, confidence_level, n_resamples, seed)
         differences = self._metric_by_resample(metric, draws) - other._metric_by_resample(metric, draws)
-        low, high = bounds(differences.to_numpy(), confidence_level, len(draws.units) > 1)
         table = pd.DataFrame(dict(a=self.values(metric), b=other.values(metric))).rename_axis('target').reset_index()
-        return table.assign(difference=table['a'] - table['b'], low=low, high=high, n=len(draws.units))
+        difference = table['a'] - table['b']
+        n = self._units_of_targets(draws, table['target'])
+        low, high = bounds(differences.to_numpy(), difference.to_numpy(), n, confidence_level)
+        return table.assign(difference=difference, low=low, high=high, n=n)
+
+    def _units_of_targets(self, draws: Draws, targets: Sequence[str]) -> np.ndarray:
+        "Count the units in which the truth of each target is known; all, if it is not a column of the truth"
+        n = []
+        for target in targets:
+            known = self.truth[target].notna().to_numpy() if target in self.truth else slice(None)
+            n.append(len(np.unique(draws.unit[known])))
+        return np.array(n)
 
     def _unit_of_items(self, over: str) -> np.ndarray:
         "Return the unit of each item"
