@@ -153,7 +153,7 @@ def bounds(
         quantile, and may lie outside of the range of the statistic: clip it where the true value cannot lie there
 
     Of normal values, 95% intervals hold the true mean in 93 to 95 of 100 samples of 3 units or more; of skewed ones
-    (exponential) in 87 of 5 units and 90 of 10. `benchmarks/coverage.py` measures it.
+    (exponential) in 87 of 5 units and 90 of 10. `benchmarks/measure_coverage.py` measures it.
     """
     low, high = percentiles(statistics, confidence_level)
     wider = widening(n_units, confidence_level, freedom)
