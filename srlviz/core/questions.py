@@ -143,19 +143,16 @@ class Answer:
 
         Returns
         -------
-        DataFrame, one row per target and 'mean': target, value, low, high (NaN below three units), n (number of units in
-        which the target is known). Bounds end at 0 and at 1 where the metric's range does, since no true value lies
-        beyond; another end of a range, such as -1 of a skill, is only that of its colours
+        DataFrame, one row per target and 'mean': target, value, low, high (NaN below three units), n (number of units
+        in which the target is known). Bounds end where the metric's range does: no value lies beyond, so that an
+        interval does not hold the truth less often for it
         """
         draws = self._draw_resamples(metric, over, confidence_level, n_resamples, seed)
         resampled = self._metric_by_resample(metric, draws)
         values = self.values(metric)
         n = self._units_of_targets(draws, values.index)
-        low, high = bounds(resampled.to_numpy(), values.to_numpy(), n, confidence_level)
-        if self.metric(metric).low == 0:
-            low = np.maximum(low, 0)
-        if self.metric(metric).high == 1:
-            high = np.minimum(high, 1)
+        ends = bounds(resampled.to_numpy(), values.to_numpy(), n, confidence_level)
+        low, high = np.clip(ends, self.metric(metric).low, self.metric(metric).high)
         return pd.DataFrame(dict(target=values.index, value=values.to_numpy(), low=low, high=high, n=n))
 
     def compare(
@@ -184,7 +181,8 @@ class Answer:
         table = pd.DataFrame(dict(a=self.values(metric), b=other.values(metric))).rename_axis('target').reset_index()
         difference = table['a'] - table['b']
         n = self._units_of_targets(draws, table['target'])
-        low, high = bounds(differences.to_numpy(), difference.to_numpy(), n, confidence_level)
+        span = self.metric(metric).high - self.metric(metric).low
+        low, high = np.clip(bounds(differences.to_numpy(), difference.to_numpy(), n, confidence_level), -span, span)
         return table.assign(difference=difference, low=low, high=high, n=n)
 
     def _units_of_targets(self, draws: Draws, targets: Sequence[str]) -> np.ndarray:

@@ -273,10 +273,11 @@ def compare(
     Returns
     -------
     DataFrame, one row for each category and a last one of group 'all', in units of the metric: a, b (labels), metric,
-    group, value_a, value_b and difference (means over pairs), low, high (NaN below three pairs), ahead (pairs in which a is
-    above b), n (pairs), over, tasks (number of tasks). Only variables that both have are compared; for a task without
-    a common variable, the means in the table are, which may be of different variables. Seeds are averaged unless they
-    are resampled: common seeds, or all if there are none; with over='seed', only tasks that have all seeds count.
+    group, value_a, value_b and difference (means over pairs), low, high (NaN below three pairs), ahead (pairs in which
+    a is above b), n (pairs), over, tasks (number of tasks). Only variables that both have are compared; for a task
+    without a common variable, the means in the table are, which may be of different variables. Seeds are averaged
+    unless they are resampled: common seeds, or all if there are none; with over='seed', only tasks that have all seeds
+    count.
 
     Raises
     ------

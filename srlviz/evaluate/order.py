@@ -44,9 +44,9 @@ def order_agreement(
     ----------
     tables : representations x columns, higher is better; a pair is compared over the rows that both have. Several
         tables, name -> table, such as one for each world: the mean of their correlations
-    confidence_level, n_resamples, seed : of the percentile bootstrap over representations, the same ones in all tables.
-        It is not widened as `bounds` does: a correlation of ranks ends at 1, and its resamples have ties that the sample
-        has not, so that they lie below it
+    confidence_level, n_resamples, seed : of the percentile bootstrap over representations, the same ones in all
+        tables. It is not widened as `bounds` does: a correlation of ranks ends at 1, and its resamples have ties that
+        the sample has not, so that they lie below it
 
     Returns
     -------
