@@ -172,7 +172,9 @@ def bounds(
 
 def few_units(n_units: float, unit: str) -> str:
     """Return words that mark an interval of few units: '3 seeds' for 3 and 'seed'; '' from `FEW_UNITS` on."""
-    return f'{n_units:.0f} {unit}{"s" * (n_units != 1)}' if 0 < n_units < FEW_UNITS else ''
+    if not 0 < n_units < FEW_UNITS:
+        return ''
+    return f'1 {unit}' if n_units == 1 else f'{n_units:.0f} {unit}s'
 
 # %% ../../nbs/00_core/10_bootstrap.ipynb #6934ffaa
 def interquartile_mean(x: np.ndarray, axis: int | None = None) -> np.ndarray | float:

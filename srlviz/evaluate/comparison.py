@@ -547,8 +547,8 @@ def agreement(
     metric : of score tables
     over : what to resample for the rows of all tasks: 'task' (to generalise to other tasks), or 'cell' (single cells;
         for rows that compare methods, methods)
-    confidence_level, n_resamples, seed : of a percentile bootstrap. It is not widened as `bounds` does: a correlation
-        of ranks ends at 1, and its resamples have ties that the sample has not, so that they lie below it. Of few
+    confidence_level, n_resamples, seed : of a percentile bootstrap. It is not widened as `bounds` does: resamples of
+        ranks have ties that the sample has not, which spread them enough (see `order_agreement`); of fewer than six
         methods or tasks the interval is a rough one
 
     Returns

@@ -45,8 +45,9 @@ def order_agreement(
     tables : representations x columns, higher is better; a pair is compared over the rows that both have. Several
         tables, name -> table, such as one for each world: the mean of their correlations
     confidence_level, n_resamples, seed : of the percentile bootstrap over representations, the same ones in all
-        tables. It is not widened as `bounds` does: a correlation of ranks ends at 1, and its resamples have ties that
-        the sample has not, so that they lie below it
+        tables. It is not widened as `bounds` does: its resamples have ties that the sample has not, which spread them
+        enough. Of 6 to 30 normal rows, 95% intervals hold the population's correlation in 93 to 98 of 100 samples (of
+        6 rows and a correlation of .9, in 86)
 
     Returns
     -------
