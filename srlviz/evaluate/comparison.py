@@ -289,7 +289,8 @@ def probability_of_improvement(
     count half), low, high (in [0, 1]), n_x and n_y (runs), over. Rows of single tasks draw runs. Bounds are NaN where
     runs are drawn and there are fewer than three (in 'all': in some task), and where fewer than three tasks are drawn.
     Where all runs of x are above all runs of y, so are those of each resample: both bounds are 1, and do not say how
-    far below 1 the probability may be. Of five runs, this happens in 7% of samples at a probability of .76.
+    far below 1 the probability may be. Of five runs, this happens in 7% of samples at a probability of .76. At .64,
+    95% intervals hold the probability in 85 of 100 samples of three runs, and in 94 to 96 of five or more.
 
     Raises
     ------
