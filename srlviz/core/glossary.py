@@ -75,7 +75,8 @@ _SCORES = {
     'F1': 'The harmonic mean of precision and recall of a class. Weighted: averaged over classes by how often '
     'they occur; macro: averaged with equal weights.',
     'interval': 'The range of values that are compatible with the data, here with 95% confidence from a '
-    'bootstrap over episodes, unless stated otherwise.',
+    'bootstrap over episodes, unless stated otherwise. It is widened for few episodes; of fewer than three there '
+    'is none.',
     'linear probe': 'A probe with one linear layer: logistic regression for categories, linear regression for numbers.',
     'majority': 'The most frequent value of a factor in the split probe. A probe on a constant code predicts '
     'it always.',

@@ -160,7 +160,7 @@ class Answer:
         n_resamples: int = 1000,
         seed: int = 0,
     ) -> pd.DataFrame:
-        """Compute a percentile bootstrap interval of a metric.
+        """Compute a bootstrap interval of a metric: percentiles, widened for few units as `bounds` does.
 
         Parameters
         ----------
@@ -170,13 +170,17 @@ class Answer:
 
         Returns
         -------
-        DataFrame, one row per target and 'mean': target, value, low, high (NaN for a single unit), n (number of units)
+        DataFrame, one row per target and 'mean': target, value, low, high (NaN below three units), n (number of units
+        in which the target is known). Bounds end where the metric's range does: no value lies beyond, so that an
+        interval does not hold the truth less often for it
         """
         draws = self._draw_resamples(metric, over, confidence_level, n_resamples, seed)
         resampled = self._metric_by_resample(metric, draws)
-        low, high = bounds(resampled.to_numpy(), confidence_level, len(draws.units) > 1)
         values = self.values(metric)
-        return pd.DataFrame(dict(target=values.index, value=values.to_numpy(), low=low, high=high, n=len(draws.units)))
+        n = self._units_of_targets(draws, values.index)
+        ends = bounds(resampled.to_numpy(), values.to_numpy(), n, confidence_level)
+        low, high = np.clip(ends, self.metric(metric).low, self.metric(metric).high)
+        return pd.DataFrame(dict(target=values.index, value=values.to_numpy(), low=low, high=high, n=n))
 
     def compare(
         self,
@@ -188,7 +192,7 @@ class Answer:
         n_resamples: int = 1000,
         seed: int = 0,
     ) -> pd.DataFrame:
-        """Compute the paired difference to another answer about the same items, with its bootstrap interval.
+        """Compute the paired difference to another answer about the same items, with an interval as that of `interval`.
 
         Returns
         -------
@@ -201,9 +205,20 @@ class Answer:
         self._check_same(other)
         draws = self._draw_resamples(metric, over, confidence_level, n_resamples, seed)
         differences = self._metric_by_resample(metric, draws) - other._metric_by_resample(metric, draws)
-        low, high = bounds(differences.to_numpy(), confidence_level, len(draws.units) > 1)
         table = pd.DataFrame(dict(a=self.values(metric), b=other.values(metric))).rename_axis('target').reset_index()
-        return table.assign(difference=table['a'] - table['b'], low=low, high=high, n=len(draws.units))
+        difference = table['a'] - table['b']
+        n = self._units_of_targets(draws, table['target'])
+        span = self.metric(metric).high - self.metric(metric).low
+        low, high = np.clip(bounds(differences.to_numpy(), difference.to_numpy(), n, confidence_level), -span, span)
+        return table.assign(difference=difference, low=low, high=high, n=n)
+
+    def _units_of_targets(self, draws: Draws, targets: Sequence[str]) -> np.ndarray:
+        "Count the units in which the truth of each target is known; all, if it is not a column of the truth"
+        n = []
+        for target in targets:
+            known = self.truth[target].notna().to_numpy() if target in self.truth else slice(None)
+            n.append(len(np.unique(draws.unit[known])))
+        return np.array(n)
 
     def _unit_of_items(self, over: str) -> np.ndarray:
         "Return the unit of each item"

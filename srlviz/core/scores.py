@@ -587,7 +587,7 @@ def summarize_scores(
     Returns
     -------
     DataFrame indexed by (source, *by), in order of first appearance: mean, iqm (interquartile mean), low and high (of
-    iqm over seeds, NaN if a task has one seed), n (scores averaged)
+    iqm over seeds, NaN if a task has fewer than three), n (scores averaged)
 
     Raises
     ------

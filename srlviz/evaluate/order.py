@@ -12,7 +12,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from ..core.bootstrap import Draws, bounds, check_resampling
+from ..core.bootstrap import Draws, check_resampling, percentiles
 from .comparison import rank_correlation
 
 # %% ../../nbs/06_evaluate/09_order.ipynb #62193bfe
@@ -44,7 +44,10 @@ def order_agreement(
     ----------
     tables : representations x columns, higher is better; a pair is compared over the rows that both have. Several
         tables, name -> table, such as one for each world: the mean of their correlations
-    confidence_level, n_resamples, seed : of the bootstrap over representations, the same ones in all tables
+    confidence_level, n_resamples, seed : of the percentile bootstrap over representations, the same ones in all
+        tables. It is not widened as `bounds` does: its resamples have ties that the sample has not, which spread them
+        enough. Of 6 to 30 normal rows, 95% intervals hold the population's correlation in 93 to 98 of 100 samples (of
+        6 rows and a correlation of .9, in 86)
 
     Returns
     -------
@@ -74,7 +77,7 @@ def order_agreement(
             value = float(np.mean([value for value, _ in values]))
             draws = np.ma.masked_invalid([draws for _, draws in values]).mean(0).filled(np.nan)
             if abs(value) < 1:  # resamples of a perfect order are perfect, too
-                low, high = map(float, bounds(draws, confidence_level))
+                low, high = map(float, percentiles(draws, confidence_level))
         found.append((a, b, value, low, high, max(map(len, parts), default=0), len(values)))
     return pd.DataFrame(found, columns=['a', 'b', 'value', 'low', 'high', 'n', 'tables'])
 

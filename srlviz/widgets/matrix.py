@@ -274,7 +274,7 @@ class CrossMatrix(Board, Explorer):
         "The headline metric of each target"
         metric, answer = self.table.headlines[self.question], self.answer
         if answer is not None and len(answer.truth) and answer.metrics[metric].resampled:
-            table = answer.interval(metric, n_resamples=200).rename(columns=dict(target='label'))
+            table = answer.interval(metric, n_resamples=200).rename(columns=dict(target='label')).assign(unit='episode')
         elif self.intervals is not None:
             chosen = self.intervals[['method', 'task', 'group']] == [self.method, self.task, self.question]
             table = self.intervals[chosen.all(axis=1)].rename(columns=dict(target='label'))

@@ -78,18 +78,18 @@ def refit_intervals(
     seed: int = 0,
     progress: bool = True,
 ) -> pd.DataFrame:
-    """Bound D, C and I of a result by a percentile bootstrap over episodes.
+    """Bound D, C and I of a result by a bootstrap over episodes, widened for few of them as `bounds` does.
 
     Parameters
     ----------
     codes, factors : arguments of `qedr`
     result : its result
-    confidence_level : share of the resamples inside the interval
+    confidence_level : how often such an interval holds the true value
     n_resamples, seed : of the resamples, of test episodes for errors and of 'probe' for refits of lassos
 
     Returns
     -------
-    DataFrame: metric, target ('mean' or a factor), value, low, high (NaN for a single episode), bias (the median of the
+    DataFrame: metric, target ('mean' or a factor), value, low, high (NaN below three episodes), bias (the median of the
     refits minus the value, which is subtracted from the bounds), over ('test episodes' or 'refits'), n (number of
     episodes)
 
@@ -128,10 +128,9 @@ def _refit_bounds(result: QEDR, refits: pd.DataFrame, confidence_level: float, n
         score = getattr(result, metric)
         values.append(score.overall if target == 'mean' else score.per_factor[target])
     bias = refits.median().to_numpy() - values
-    low, high = bounds(refits.to_numpy(), confidence_level, n > 1)
+    low, high = bounds(refits.to_numpy() - bias, values, n, confidence_level)
     metrics, targets = zip(*refits)
-    low = (low - bias).clip(0, 1)
-    high = (high - bias).clip(0, 1)
+    low, high = low.clip(0, 1), high.clip(0, 1)  # D and C lie there by definition
     return pd.DataFrame(
         dict(metric=metrics, target=targets, value=values, low=low, high=high, bias=bias, over='refits', n=n)
     )

@@ -15,17 +15,18 @@ import pandas as pd
 import torch
 from torch import nn
 
+from ...core.bootstrap import MIN_UNITS
 from ...core.scores import check_scores, score_row
 from ...core.training import pick_device, seeded
 
 # %% ../../../nbs/06_evaluate/memories/01_cost.ipynb #3e5e5620
 def _mean_interval(values) -> tuple[float, float, float]:
-    """Compute the mean of measurements and its 95% interval by Student's t: (mean, low, high), equal for one value."""
+    """Compute the mean of measurements and its 95% interval by Student's t: (mean, low, high); NaN below three."""
     from scipy.stats import t
 
     values = np.asarray(values, float)
     mean, n = values.mean(), len(values)
-    half = t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n) if n > 1 else 0.0
+    half = t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n) if n >= MIN_UNITS else np.nan
     return float(mean), float(mean - half), float(mean + half)
 
 
@@ -117,7 +118,8 @@ def profile_memory(
 
     Returns
     -------
-    DataFrame, one row for each of COSTS: model, metric, value (the mean), low and high (its 95% interval)
+    DataFrame, one row for each of COSTS: model, metric, value (the mean), low and high (its 95% interval;
+        NaN of a time that was measured once or twice)
 
     Raises
     ------
@@ -152,7 +154,7 @@ def profile_memory(
     table = pd.DataFrame(values, columns=['value', 'low', 'high'], dtype=float)
     table.insert(0, 'model', name)
     table.insert(1, 'metric', COSTS)
-    return table.dropna(ignore_index=True)
+    return table.dropna(subset='value', ignore_index=True)
 
 
 def _training_step(memory, x):
@@ -212,7 +214,7 @@ def cost_table(costs: pd.DataFrame, setup: str, seed: int = 0) -> pd.DataFrame:
             value=value,
         )
         for r in costs.itertuples()
-        for target, value in (('mean', r.value), ('low', max(r.low, 0)), ('high', r.high))
-        if target == 'mean' or value != r.value
+        for target, value in (('mean', r.value), ('low', np.maximum(r.low, 0)), ('high', r.high))
+        if target == 'mean' or np.isfinite(value) and value != r.value
     ]
     return check_scores(pd.DataFrame(rows))

@@ -168,11 +168,11 @@ def mean_closed(
     ----------
     closed : from `gap_closed`. Methods with fewer than half as many tasks as the method with the most are left out; of
         the others, only tasks that all of them have count, so that means are comparable
-    confidence_level, n_resamples, seed : of a percentile bootstrap over tasks
+    confidence_level, n_resamples, seed : of a bootstrap over tasks; see `bounds`
 
     Returns
     -------
-    DataFrame, one row for each method, the best first: method, closed (mean share), low, high (NaN for a single task),
+    DataFrame, one row for each method, the best first: method, closed (mean share), low, high (NaN below three tasks),
     pooled (sum of gains divided by sum of gaps, so that small gaps weigh little), tasks (number), twin (the methods at
     the upper ends, as 'GRU, LSTM'); `attrs['left_out']` lists the methods left out
 
@@ -195,7 +195,7 @@ def mean_closed(
         share = part['closed'].to_numpy()
         rng = np.random.default_rng(seed)
         drawn = share[rng.integers(len(share), size=(n_resamples, len(share)))].mean(1)
-        low, high = map(float, bounds(drawn, confidence_level, len(share) > 1))
+        low, high = map(float, bounds(drawn, share.mean(), len(share), confidence_level, is_mean=True))
         pooled = (part['value'] - part['blind']).sum() / part['gap'].sum()
         twins = ', '.join(sorted(part['twin'].unique()))
         rows.append((method, share.mean(), low, high, pooled, len(share), twins))

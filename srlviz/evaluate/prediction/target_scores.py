@@ -325,9 +325,10 @@ class TargetScores(Answer):
         draws = self._draw_resamples('mse', 'episode', confidence_level, n_resamples, seed)
         errors = other._metric_by_resample('mse', draws)
         shares = 1 - self._metric_by_resample('mse', draws) / errors.where(errors > 0)
-        low, high = bounds(shares.to_numpy(), confidence_level, len(draws.units) > 1)
         errors = other.values('mse')
         value = 1 - self.values('mse') / errors.where(errors > 0)
+        low, high = bounds(shares.to_numpy(), value.to_numpy(), len(draws.units), confidence_level)
+        high = high.clip(max=1)  # no share lies above
         return value.rename('value').to_frame().assign(low=low, high=high).rename(index=dict(mean='overall'))
 
     def only(self, targets: Sequence[str], events: Sequence[str]) -> 'TargetScores':
@@ -379,8 +380,8 @@ class TargetScores(Answer):
         DataFrame, one row for each event and a last row 'mean' (of those with a value): event, auroc, low, high (over
         flights), ece (calibration error), clock (AUROC of the time in the flight alone: failures persist, so late
         windows have more of them, and the baseline is above .5), windows and flights with the event. NaN where all
-        windows of the test split (for ece: of `valid`) are alike. With fewer than ten such flights the interval is too
-        narrow
+        windows of the test split (for ece: of `valid`) are alike. The interval is widened as one of as many units as
+        flights have the event, since these decide about its width; below three of them there is none
         """
         check_resampling(confidence_level, n_resamples)
         flights = self.windows['episode']
@@ -401,9 +402,10 @@ class TargetScores(Answer):
         means = ['mean', *table[['auroc', 'ece', 'clock']].mean(), int(any_of.sum()), flights[any_of].nunique()]
         table.loc[len(table)] = means
         draws = Draws.of(self._unit_of_items('episode'), n_resamples, seed)
-        low, high = bounds(self._metric_by_resample('auroc', draws).to_numpy(), confidence_level)
-        table.insert(2, 'low', low)
-        table.insert(3, 'high', high)
+        drawn = self._metric_by_resample('auroc', draws).to_numpy()
+        low, high = bounds(drawn, table['auroc'].to_numpy(float), table['flights'].to_numpy(int), confidence_level)
+        table.insert(2, 'low', low.clip(min=0))
+        table.insert(3, 'high', high.clip(max=1))
         return table
 
     def calibration_errors(self) -> dict[str, float]:

@@ -115,7 +115,7 @@ def _log_ticks(low: float, high: float) -> dict[float, str]:
 def _cost_words(r) -> str:
     "The hover text of a cost"
     value, low, high = (f'{v:,.0f}' if v >= 1000 else f'{v:.4g}' for v in (r.value, r.low, r.high))
-    return f'<b>{r.model}</b><br>{value}<br>95% interval {low} to {high}'
+    return f'<b>{r.model}</b><br>{value}' + (f'<br>95% interval {low} to {high}' if r.low == r.low else '')
 
 
 def plot_cost(
@@ -163,7 +163,11 @@ def plot_cost(
         look = dict(mode='text', textfont_color=INK, showlegend=False)
         words = dict(hovertext=zero, hovertemplate='<b>%{hovertext}</b><br>0<extra></extra>')
         fig.add_scatter(text=['0'] * len(y), **words, **look, **at)
-        ticks = _log_ticks(positive['low'].min(), positive['high'].max()) if len(positive) else {}
+        ticks = (
+            _log_ticks(positive[['low', 'value']].min(axis=None), positive[['value', 'high']].max(axis=None))
+            if len(positive)
+            else {}
+        )
         axis = dict(tickvals=list(ticks), ticktext=list(ticks.values()))
         fig.layout[axis_name(k, 'xaxis')].update(type='log', **axis)
     return fig

@@ -89,11 +89,11 @@ def plot_gap_closed(mean: pd.DataFrame) -> go.Figure:
     check_columns(mean, ('method', 'closed', 'low', 'high', 'pooled', 'tasks'), 'mean')
     mean = mean if 'twin' in mean else mean.assign(twin='')
     names = [_mark_name(m, twins) for m, twins in zip(mean['method'], mean['twin'])]
-    hover = [
-        f'<b>{name}</b><br>{r.closed:.0%} of the gap<br>interval {r.low:.0%} to {r.high:.0%}'
-        f'<br>{r.pooled:.0%} of the sum of all gaps, {r.tasks} tasks'
-        for name, r in zip(names, mean.itertuples())
-    ]
+    hover = []
+    for name, r in zip(names, mean.itertuples()):
+        between = f'<br>interval {r.low:.0%} to {r.high:.0%}' if r.low == r.low else ''
+        gaps = f'<br>{r.pooled:.0%} of the sum of all gaps, {r.tasks} tasks'
+        hover.append(f'<b>{name}</b><br>{r.closed:.0%} of the gap{between}{gaps}')
     fig = plot_intervals(
         mean.assign(label=names, value=mean['closed'], hover=hover, colour=mean['method'].map(method_color)),
         order=names,

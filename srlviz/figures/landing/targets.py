@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from ...core.bootstrap import few_units
 from ...core.metrics import find_metric, metric_label
 from ...core.names import arguments_of
 from ...core.scores import method_label, srlviz_name, paper_name
@@ -292,15 +293,15 @@ def _tables_of(grids: dict[str, TargetGrid]) -> _Tables:
     return _Tables(value, count, share.astype(float), mean, best.fillna(False).astype(bool), metric)
 
 
-def _between(intervals: pd.DataFrame | None, source: str, key: tuple, target: str) -> tuple[float, float]:
-    "Look up the interval of a score of ours; NaN if there is none"
+def _between(intervals: pd.DataFrame | None, source: str, key: tuple, target: str) -> tuple[float, float, float]:
+    "Look up the interval of a score of ours, and its number of flights; NaN if there is none"
     if intervals is None or source != 'ours':
-        return np.nan, np.nan
+        return np.nan, np.nan, np.nan
     of = intervals[intervals['target'] == target]
     for column, value in zip(('inputs', 'method', 'n_codes'), key):
         of = of[of[column] == value]
-    of = of[['low', 'high']].dropna().to_numpy(float)
-    return tuple(of[0]) if len(of) else (np.nan, np.nan)
+    of = of.reindex(columns=['low', 'high', 'n']).dropna(subset=['low', 'high']).to_numpy(float)
+    return tuple(of[0]) if len(of) else (np.nan, np.nan, np.nan)
 
 
 def _cell_words(tables: _Tables, key: tuple, column: tuple, intervals: pd.DataFrame | None) -> str:
@@ -312,10 +313,11 @@ def _cell_words(tables: _Tables, key: tuple, column: tuple, intervals: pd.DataFr
         return f'<b>MEAN</b>{paper}<br>{heading} <b>{number(value, 3)}</b>' if value == value else ''
     if value != value:
         return f'<b>{pretty(method)}</b>{paper}<br>{heading}: not measured'
-    low, high = _between(intervals, source, key, target)
+    low, high, flights = _between(intervals, source, key, target)
+    few = few_units(flights, 'flight')
     hover = f'<b>{pretty(method)}</b>{paper}<br>' + f'{inputs} · ' * bool(inputs) + f'{n_codes} codes'
     hover += f'<br>{heading} <b>{number(value, 3)}</b>'
-    hover += f' ({number(low, 3)} to {number(high, 3)})' if low == low else ''
+    hover += f' ({number(low, 3)} to {number(high, 3)}{", " + few if few else ""})' if low == low else ''
     hover += f'<br>MEAN {number(mean, 3)}, difference <b>{signed(value - mean, 3)}</b>' if mean == mean else ''
     seeds = tables.count.at[key, column]
     return hover + (f'<br>{seeds:.0f} seeds' if seeds > 1 else '')
@@ -352,7 +354,7 @@ def plot_target_table(
     scores, metric, protocol, inputs, n_codes, group : as in `target_grid`
     show : 'difference' from MEAN, or 'value'
     sources : 'ours', 'paper', or both side by side; all of the table if None
-    intervals : method, inputs, n_codes, target, low, high of values of ours, for the hover text
+    intervals : method, inputs, n_codes, target, low, high and n (flights) of values of ours, for the hover text
     selected : (inputs, method, n_codes, source, target) of a cell to frame
     line : pixels of a row;  width : available pixels
 
@@ -470,7 +472,7 @@ def plot_target_ranking(
     rows = []
     for s, of_source in values.items():
         for key, value in of_source.items():
-            low, high = _between(intervals, s, key, target)
+            low, high, _ = _between(intervals, s, key, target)
             hover = _cell_words(tables, key, (s, target), intervals)
             row = dict(label=name(key), series=s, value=value, low=low, high=high, hover=hover)
             rows.append(row | dict(data=[*key, s, target], colour=method_color(key[1])))

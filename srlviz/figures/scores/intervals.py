@@ -13,6 +13,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from ...core.bootstrap import few_units
 from ..checks import check_columns
 from ..inks import GRID, INK, MUTED
 from .score_map import add_notes, broken_lines, number
@@ -35,7 +36,8 @@ def _hover(r, axis: str) -> str:
     series = f'<br>{r.series}' if getattr(r, 'series', '') else ''
     low, high = getattr(r, 'low', np.nan), getattr(r, 'high', np.nan)
     between = f' ({number(low, 3)} to {number(high, 3)})' if low == low else ''
-    return f'<b>{r.label}</b>{series}<br>{axis} <b>{number(r.value, 3)}</b>{between}'
+    few = few_units(getattr(r, 'n', np.nan), getattr(r, 'unit', 'unit'))
+    return f'<b>{r.label}</b>{series}<br>{axis} <b>{number(r.value, 3)}</b>{between}' + (f'<br>of {few}' if few else '')
 
 
 def _whiskers(rows: pd.DataFrame) -> dict:
@@ -109,8 +111,9 @@ def plot_intervals(
 
     Parameters
     ----------
-    table : one row per mark: label (its line), value, and optionally low and high, series, panel, colour, hover (its
-        text), data (its customdata)
+    table : one row per mark: label (its line), value, and optionally low and high, n (units of
+        the interval; its hover text says when they are few) and unit (such as "seed"), series, panel, colour, hover
+        (its text), data (its customdata)
     order : labels from top to bottom; None ranks them by the first series
     better : 'higher' or 'lower', for that ranking
     words : label -> name of its line

@@ -24,6 +24,7 @@ from markupsafe import Markup
 from torch import nn
 
 import srlviz
+from ...core.bootstrap import few_units
 from srlviz.core.files import (
     COUNT,
     POSITIVE,
@@ -91,13 +92,16 @@ def cell_rows(answer: Answer, baseline: Answer | None = None) -> pd.DataFrame:
 
 
 def _words(row: Mapping, signs: bool = False) -> str:
-    "A value with its interval: .53 (.51 to .56); or its difference to the baseline: +.12 (+.05 to +.20)"
+    "A value with its interval: .53 (.51 to .56), or (.31 to .76, 3 episodes); or its difference: +.12 (+.05 to +.20)"
     write = signed if signs else number
     names = ('difference', 'difference_low', 'difference_high') if signs else ('value', 'low', 'high')
     value, low, high = (row[name] for name in names)
     if value != value:
         return ''
-    return write(value) + (f' ({write(low)} to {write(high)})' if low == low else '')
+    if low != low:
+        return write(value)
+    few = few_units(row['episodes'], 'episode')
+    return f'{write(value)} ({write(low)} to {write(high)}{", " + few if few else ""})'
 
 # %% ../../../nbs/09_studies/matrix/03_scorecard.ipynb #0ff4fdf1
 @dataclass(repr=False)

@@ -15,6 +15,7 @@ import plotly.graph_objects as go
 import traitlets
 from markupsafe import Markup
 
+from ...core.bootstrap import few_units
 from ...core.metrics import metric_label
 from ...core.recordings import Episode, Recording
 from ...core.scores import check_scores, paper_name
@@ -106,14 +107,14 @@ class TargetPredictions(Mapping):
         return in_units(truth), in_units(predicted)
 
     def intervals(self, protocol: str = '') -> pd.DataFrame:
-        """Collect the error intervals of a head: method, inputs, n_codes, target, low, high."""
+        """Collect the error intervals of a head: method, inputs, n_codes, target, low, high, n (flights)."""
         parts = []
         for label, key in self.key_of.items():
             if hasattr(self[label], 'interval') and getattr(self[label], 'protocol', protocol) == protocol:
                 method, n_codes, inputs = key if isinstance(key, tuple) else (key, 0, '')
-                found = self[label].interval()[['target', 'low', 'high']]
+                found = self[label].interval().reindex(columns=['target', 'low', 'high', 'n'])
                 parts.append(found.assign(method=method, inputs=inputs, n_codes=n_codes))
-        names = ['method', 'inputs', 'n_codes', 'target', 'low', 'high']
+        names = ['method', 'inputs', 'n_codes', 'target', 'low', 'high', 'n']
         return pd.concat(parts, ignore_index=True)[names] if parts else pd.DataFrame(columns=names)
 
 # %% ../../../nbs/08_widgets/landing/01_targets.ipynb #83be656b
@@ -687,8 +688,10 @@ class TargetTable(Board, Explorer):
             self._compared[key] = bounds
         if self.target not in self._compared[key].index:
             return ''
-        low, high = self._compared[key].loc[self.target, ['low', 'high']]
-        return f' ({signed(low, 3)} to {signed(high, 3)} over flights)'
+        bounds = self._compared[key].loc[self.target]
+        low, high = bounds[['low', 'high']]
+        flights = few_units(bounds.get('n', np.nan), 'flight') or 'flights'
+        return f' ({signed(low, 3)} to {signed(high, 3)} over {flights})' if low == low else ''
 
     def _same_head(self) -> bool:
         """Whether the stored predictions are of the head that is shown; True if the result does not name its head."""
