@@ -122,7 +122,7 @@ def _check_answer(question: Question, answer: Answer) -> None:
 
 # %% ../../../nbs/00_core/checks/06_question.ipynb #5a1e0c15
 def _check_resampled(question: Question, answer: Answer) -> None:
-    "Check that the values of resampled metrics vary with the draws; random codes give an answer where they can"
+    "Check that the values of resampled metrics vary with the draws, in an answer that is neither right nor constant"
     draws = Draws.of(answer.truth.index.get_level_values('episode'), 10)
     for name, metric in question.metrics.items():
         table = metric.compute(answer, draws)
@@ -131,7 +131,7 @@ def _check_resampled(question: Question, answer: Answer) -> None:
 
 
 def _check_on_toy(question: Question, recording: Recording, seed: int) -> None:
-    "Check a question to codes on perfect codes, random codes and codes with NaN"
+    "Check a question to codes on perfect codes, random codes, their sum and codes with NaN"
     rules = QUESTION_RULES
     perfect_codes = [e.obs['vector'] for e in recording]
     random_codes = [
@@ -140,8 +140,10 @@ def _check_on_toy(question: Question, recording: Recording, seed: int) -> None:
     perfect = question.ask(perfect_codes, recording, seed=seed, progress=False)
     random = question.ask(random_codes, recording, seed=seed, progress=False)
     _check_metrics(question, perfect)
-    if len(random.truth):
-        _check_resampled(question, random)
+    noisy_codes = [perfect + noise for perfect, noise in zip(perfect_codes, random_codes)]
+    noisy = question.ask(noisy_codes, recording, seed=seed, progress=False)
+    if len(noisy.truth):
+        _check_resampled(question, noisy)
     for name, metric in question.metrics.items():
         expected = random.chance(name)
         if expected is None or math.isnan(expected['mean']):

@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['ALPHAS', 'STRENGTHS', 'DEFAULT_ALPHA', 'SKILL', 'mean_and_scale', 'RidgePath', 'discriminant', 'is_ordered',
-           'LinearHeads', 'fit_linear', 'skills', 'skill', 'varying']
+           'LinearHeads', 'fit_linear', 'constants', 'skills', 'repeated_factors', 'counted_once', 'with_mean', 'skill',
+           'varying']
 
 # %% ../../../nbs/06_evaluate/prediction/05_linear.ipynb #e63b7a26
 from collections.abc import Iterator, Mapping, Sequence
@@ -166,7 +167,7 @@ def fit_linear(
     X, table = np.asarray(codes['probe']), factors['probe']
     path = RidgePath(X, *mean_and_scale(X))
     ordered = [name for name in table if is_ordered(table[name])]
-    means = table[ordered].mean()
+    means = table[ordered].astype(np.float64).mean()
     cross_of_ordered = path.cross(X, (table[ordered] - means).to_numpy(np.float64))
     classes, class_columns = _class_columns(table.drop(columns=ordered))
     cross_of_classes = path.cross(X, class_columns)
@@ -228,12 +229,34 @@ def _class_columns(table: pd.DataFrame) -> tuple[dict[str, np.ndarray], 'scipy.s
     return classes, csr_matrix((ones, columns.ravel(), first), shape=(len(table), start))
 
 # %% ../../../nbs/06_evaluate/prediction/05_linear.ipynb #4f04e108
-def skills(truth: pd.DataFrame, predicted: pd.DataFrame, draws: Draws) -> pd.DataFrame:
-    """Compute the skill of each factor in each resample; NaN where the factor is constant.
+def constants(table: pd.DataFrame) -> pd.DataFrame:
+    """Fit the constant prediction of each factor: the mean of an ordered one, the most frequent class of a category.
+
+    Parameters
+    ----------
+    table : (N, n_factors) factors of the training rows
+
+    Returns
+    -------
+    DataFrame of one row, factor -> constant; an answer keeps it as the part 'constant'
+    """
+    return pd.DataFrame({name: [_constant(table[name])] for name in table})
+
+
+def _constant(column: pd.Series):
+    if is_ordered(column):
+        return float(column.astype(np.float64).mean())
+    classes, counts = np.unique(column.to_numpy(), return_counts=True)
+    return classes[counts.argmax()]
+
+
+def skills(truth: pd.DataFrame, predicted: pd.DataFrame, draws: Draws, constant: pd.DataFrame) -> pd.DataFrame:
+    """Compute the skill of each factor in each resample; NaN where the constant makes no error.
 
     Parameters
     ----------
     truth, predicted : (n_items, n_factors)
+    constant : (1, n_factors) of `constants`, fitted on the training rows
 
     Returns
     -------
@@ -241,33 +264,66 @@ def skills(truth: pd.DataFrame, predicted: pd.DataFrame, draws: Draws) -> pd.Dat
     """
     columns = {}
     for name in truth:
-        error, constant = _errors(truth[name], predicted[name].to_numpy(), draws)
-        columns[name] = 1 - np.divide(error, constant, out=np.full(len(draws), np.nan), where=constant > 0)
+        error = _mean_error(truth[name], predicted[name].to_numpy(), draws)
+        reference = _mean_error(truth[name], constant[name].iloc[0], draws)
+        columns[name] = 1 - np.divide(error, reference, out=np.full(len(draws), np.nan), where=reference > 0)
     return pd.DataFrame(columns, index=range(len(draws)), dtype=np.float64).clip(lower=-1)
 
 
-def _errors(truth: pd.Series, predicted: np.ndarray, draws: Draws) -> tuple[np.ndarray, np.ndarray]:
-    "Error of the predictions and of the best constant, in each resample"
-    if is_ordered(truth):
-        y = truth.to_numpy(np.float64)
-        error = draws.means((y - predicted) ** 2)
-        y = y - y.mean()
-        square = draws.means(y**2)
-        constant = square - draws.means(y) ** 2
-        return error, np.where(constant > 1e-9 * square, constant, 0)  # up to rounding
-    classes, numbers = np.unique(truth.to_numpy(), return_inverse=True)
-    cells = np.bincount(draws.unit * len(classes) + numbers, minlength=len(draws.units) * len(classes))
-    counts = draws.counts @ cells.reshape(len(draws.units), len(classes))  # (n_resamples, n_classes)
-    return draws.means(truth.to_numpy() != predicted), 1 - counts.max(1) / counts.sum(1)
+def _mean_error(truth: pd.Series, predicted, draws: Draws) -> np.ndarray:
+    "Mean squared error of an ordered factor, share of errors of a category, in each resample"
+    if not is_ordered(truth):
+        return draws.means(truth.to_numpy() != predicted)
+    y = truth.to_numpy(np.float64)
+    error = y - predicted
+    return draws.means(np.where(np.abs(error) > 1e-12 * np.abs(y), error, 0) ** 2)  # up to rounding
+
+# %% ../../../nbs/06_evaluate/prediction/05_linear.ipynb #5f1c7a02
+_SAME = 1 - 1e-6  # correlation, without its sign, of two factors that are one number
+
+
+def repeated_factors(table: pd.DataFrame) -> dict[str, str]:
+    """Find factors that are another factor times a number plus a number, in the training rows.
+
+    Returns
+    -------
+    factor -> the earlier factor that it repeats; for `Answer.about['counted_once']`
+    """
+    numbers = [name for name in table if pd.api.types.is_numeric_dtype(table[name])]
+    values = table[numbers].to_numpy(np.float64)
+    values = values - values.mean(0)
+    length = np.linalg.norm(values, axis=0)
+    values /= np.where(length > 0, length, 1)
+    correlation = np.abs(values.T @ values)
+    repeated = {}
+    for i, name in enumerate(numbers):
+        equal = [other for j, other in enumerate(numbers[:i]) if correlation[i, j] > _SAME]
+        if equal:
+            repeated[name] = repeated.get(equal[0], equal[0])
+    return repeated
+
+
+def counted_once(table: pd.DataFrame) -> dict[str, dict[str, str]]:
+    "What `Answer.about` says of factors that are one number twice; nothing if there are none."
+    repeated = repeated_factors(table)
+    return dict(counted_once=repeated) if repeated else {}
+
+
+def with_mean(table: pd.DataFrame, answer: Answer) -> pd.DataFrame:
+    """Add the mean over factors, in which one number counts once; factors without a value do not count."""
+    if 'mean' in table:
+        return table
+    counted = [k for k in table if k not in answer.about.get('counted_once', {}) and table[k].notna().any()]
+    return table.assign(mean=table[counted].mean(axis=1, skipna=False))
 
 
 def skill(answer: Answer, draws: Draws) -> pd.DataFrame:
-    """Compute a metric: the skill of each factor.
+    """Compute a metric: the skill of each factor, relative to the answer's part 'constant', and their mean.
 
     The dtype of its column decides, not `Factor.kind`: floats are ordered and scored by R²; integers, booleans and text
     are categories, scored by errors avoided. To count a number as ordered, or a float as a class, convert its values.
     """
-    return skills(answer.truth, answer.predicted, draws)
+    return with_mean(skills(answer.truth, answer.predicted, draws, answer.parts['constant']), answer)
 
 
 SKILL = Metric('Skill', skill, low=-1.0, chance=0.0)
