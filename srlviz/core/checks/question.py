@@ -131,7 +131,7 @@ def _check_resampled(question: Question, answer: Answer) -> None:
 
 
 def _check_on_toy(question: Question, recording: Recording, seed: int) -> None:
-    "Check a question to codes on perfect codes, random codes, their sum and codes with NaN"
+    "Check a question to codes on perfect codes, random codes, scaled codes and codes with NaN"
     rules = QUESTION_RULES
     perfect_codes = [e.obs['vector'] for e in recording]
     random_codes = [
@@ -140,10 +140,10 @@ def _check_on_toy(question: Question, recording: Recording, seed: int) -> None:
     perfect = question.ask(perfect_codes, recording, seed=seed, progress=False)
     random = question.ask(random_codes, recording, seed=seed, progress=False)
     _check_metrics(question, perfect)
-    noisy_codes = [perfect + noise for perfect, noise in zip(perfect_codes, random_codes)]
-    noisy = question.ask(noisy_codes, recording, seed=seed, progress=False)
-    if len(noisy.truth):
-        _check_resampled(question, noisy)
+    half_read = [codes * (1 + noise) for codes, noise in zip(perfect_codes, random_codes)]  # a line reads them in part
+    partial = question.ask(half_read, recording, seed=seed, progress=False)
+    if len(partial.truth):
+        _check_resampled(question, partial)
     for name, metric in question.metrics.items():
         expected = random.chance(name)
         if expected is None or math.isnan(expected['mean']):
