@@ -279,7 +279,7 @@ def _mean_error(truth: pd.Series, predicted, draws: Draws) -> np.ndarray:
     return draws.means(np.where(np.abs(error) > 1e-12 * np.abs(y), error, 0) ** 2)  # up to rounding
 
 # %% ../../../nbs/06_evaluate/prediction/05_linear.ipynb #5f1c7a02
-_SAME = 1 - 1e-6  # correlation, without its sign, of two factors that are one number
+_SAME = 1 - 1e-4  # correlation, without its sign, of two factors that are one number: 1.4% of a deviation is left
 
 
 def repeated_factors(table: pd.DataFrame) -> dict[str, str]:
