@@ -90,9 +90,12 @@ class Regression(Question):
 
 
 def _helps(residual: pd.Series, correction: pd.Series) -> bool:
-    "Whether a correction saves squared error: on average over episodes, by more than the standard error of this mean"
+    "Whether a correction saves squared error over episodes, with 95% confidence; of one episode, its sign"
+    from scipy.stats import t
+
     saved = residual**2 - (residual - correction) ** 2
     if 'episode' in saved.index.names:
         saved = saved.groupby(level='episode').sum()
-    error = saved.std() / np.sqrt(len(saved)) if len(saved) > 1 else 0.0
-    return bool(saved.mean() > error)
+    n = len(saved)
+    bound = t.ppf(0.95, n - 1) * saved.std() / np.sqrt(n) if n > 1 else 0.0
+    return bool(saved.mean() > bound)
