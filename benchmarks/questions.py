@@ -14,8 +14,8 @@ has no prior, and is trained by Adam in batches. The loop of the rank is a singu
 rewards and actions is LogisticRegression and Ridge for each target and strength, on the planted factors instead of
 rewards and actions.
 
-Selectivity differs from that of control_tasks (Hewitt & Liang 2019, https://github.com/john-hewitt/control-tasks): the
-same linear head is fitted to the factor of another episode at the same step, not to a random label of each word.
+The controls of selectivity are random labels of types of input, as in control_tasks (Hewitt & Liang 2019,
+https://github.com/john-hewitt/control-tasks), and the factor of another episode at the same step.
 
 A new question needs a function of (codes, factors) that does the same with scikit-learn, and a line in QUESTIONS. It
 returns the metrics that can be compared.
@@ -37,12 +37,13 @@ from torch import nn
 from srlviz.core.bootstrap import Draws
 from srlviz.core.training import threads
 from srlviz.evaluate.prediction.heads import standardized
-from srlviz.evaluate.prediction.linear import STRENGTHS, is_ordered, skills
+from srlviz.core.questions import is_number
+from srlviz.evaluate.prediction.linear import STRENGTHS, constants, skills
 from srlviz.evaluate.questions.description_length import DescriptionLength, as_classes, order_of_rows, portion_ends
 from srlviz.evaluate.questions.rank import Rank
 from srlviz.evaluate.questions.regression import Regression
 from srlviz.evaluate.questions.reward_action import RewardAction
-from srlviz.evaluate.questions.selectivity import Selectivity, clock_codes, partners
+from srlviz.evaluate.questions.selectivity import Selectivity, clock_codes, input_types, partners, random_labels
 from srlviz.evaluate.questions.shift import Shift
 
 
@@ -64,10 +65,11 @@ def planted(n_codes: int, n_factors: int, n_rows: int) -> tuple[dict, dict]:
     return codes, factors
 
 
-def skill_of(truth: pd.Series, predicted: np.ndarray) -> float:
-    "Skill of one factor"
+def skill_of(truth: pd.Series, predicted: np.ndarray, train: pd.Series) -> float:
+    "Skill of one factor; `train` are its training rows"
     draws = Draws.whole(np.zeros(len(truth), int))
-    return float(skills(truth.to_frame('factor'), pd.DataFrame(dict(factor=predicted)), draws)['factor'].iloc[0])
+    tables = truth.to_frame('factor'), pd.DataFrame(dict(factor=predicted))
+    return float(skills(*tables, draws, constants(train.to_frame('factor')))['factor'].iloc[0])
 
 
 def ridge_loop(codes: dict, factors: dict, tested: str = 'test') -> pd.Series:
@@ -75,24 +77,31 @@ def ridge_loop(codes: dict, factors: dict, tested: str = 'test') -> pd.Series:
     skill = {}
     for name in factors['probe']:
         scaler = StandardScaler().fit(codes['probe'])
-        estimator = Ridge if is_ordered(factors['probe'][name]) else RidgeClassifier
+        estimator = Ridge if is_number(factors['probe'][name]) else RidgeClassifier
         best = None
         for alpha in STRENGTHS:
             model = estimator(alpha=alpha).fit(scaler.transform(codes['probe']), factors['probe'][name])
             score = model.score(scaler.transform(codes['valid']), factors['valid'][name])
             if best is None or score > best[0]:
                 best = score, model
-        skill[name] = skill_of(factors[tested][name], best[1].predict(scaler.transform(codes[tested])))
+        skill[name] = skill_of(
+            factors[tested][name], best[1].predict(scaler.transform(codes[tested])), factors['probe'][name]
+        )
     return pd.Series(skill)
 
 
 def selectivity_loop(codes: dict, factors: dict) -> dict[str, pd.Series]:
     control = {s: table.iloc[partners(table.index)].set_axis(table.index) for s, table in factors.items()}
     clock = {s: clock_codes(table.index.get_level_values('t').to_numpy(), 99) for s, table in factors.items()}
+    types = dict(zip(('probe', 'test'), input_types(factors['probe'], factors['test'])))
+    types['valid'] = input_types(factors['probe'], factors['valid'])[1]
+    labels = random_labels(factors['probe'], 1 + max(numbers.max() for numbers in types.values()))
+    random = {s: labels.iloc[numbers] for s, numbers in types.items()}
     skill = ridge_loop(codes, factors)
     return dict(
         skill=skill,
-        selectivity=skill - ridge_loop(codes, control),
+        selectivity=skill - ridge_loop(codes, random).clip(lower=0),
+        beyond_episode=skill - ridge_loop(codes, control),
         beyond_clock=skill - ridge_loop(clock, factors),
     )
 
@@ -114,7 +123,7 @@ def regression_loop(codes: dict, factors: dict) -> dict[str, pd.Series]:
         )
         network.fit(scaler.transform(codes['probe']), (y - y.mean()) / y.std())
         predicted = network.predict(scaler.transform(codes['test'])) * y.std() + y.mean()
-        mlp[name] = skill_of(factors['test'][name], predicted)
+        mlp[name] = skill_of(factors['test'][name], predicted, y)
     return dict(r2_linear=ridge_loop(codes, factors), r2_mlp=pd.Series(mlp))
 
 
@@ -189,7 +198,7 @@ def reward_action_loop(codes: dict, factors: dict) -> dict[str, pd.Series]:
     for name in factors['probe']:
         best = None
         for strength in (1e-5, 1e-3, 1e-1):
-            if is_ordered(factors['probe'][name]):
+            if is_number(factors['probe'][name]):
                 model = Ridge(alpha=strength * n).fit(x['probe'], factors['probe'][name])
                 loss = -model.score(x['valid'], factors['valid'][name])
             else:
@@ -197,7 +206,7 @@ def reward_action_loop(codes: dict, factors: dict) -> dict[str, pd.Series]:
                 loss = log_loss(factors['valid'][name], model.predict_proba(x['valid']), labels=model.classes_)
             if best is None or loss < best[0]:
                 best = loss, model
-        skill[name] = skill_of(factors['test'][name], best[1].predict(x['test']))
+        skill[name] = skill_of(factors['test'][name], best[1].predict(x['test']), factors['probe'][name])
     return dict(skill=pd.Series(skill))
 
 

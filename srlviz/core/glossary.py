@@ -85,7 +85,7 @@ _SCORES = {
     'chance level.',
     'nearest neighbours': 'The rows whose codes are closest to that of a row. If they share its factors more '
     'often than random rows do, distances in the code mean something.',
-    'nonlinear gain': 'R² of a small neural network minus that of a linear head: what codes know of a factor '
+    'nonlinear gain': 'What R² gains if a small neural network corrects a linear head: what codes know of a factor '
     'in a form that is not linear.',
     'probe': 'A small model that is trained to predict factors from frozen codes. It measures what can be '
     'read from them, not what anything uses.',
@@ -102,14 +102,15 @@ _SCORES = {
     'representation': 'What turns observations into vectors: an encoder, or the state of a memory; also these vectors.',
     'row': 'One step of a recording in a table of codes and factors. Rows of an episode resemble each other, '
     'so that they are not independent.',
-    'R²': 'Share of the variance that a prediction explains: 1 for a perfect prediction, 0 for one no better '
-    'than the mean, and negative for a worse one.',
+    'R²': 'Share of the squared error of the mean that a prediction avoids: 1 for a perfect prediction, 0 for one no '
+    'better than the mean (of the training rows, as in skill), and negative for a worse one.',
     'scorecard': 'The scores of one network on several questions and worlds beside reference rows, with intervals.',
-    'selectivity': 'Skill of a head minus its skill for a control, the factors of another episode at the same step.',
+    'selectivity': 'Skill of a head minus its skill for a control task: random labels, one for each type of input '
+    '(Hewitt and Liang). A head that can memorize its inputs is not selective.',
     'shift': 'A change of conditions between training and test. The drop under shift is what a head loses '
     'that was fitted before it.',
-    'skill': 'Error relative to a constant prediction, turned around: 1 is perfect, 0 is as good as the '
-    'constant. R² for ordered factors, the share of errors avoided for categories.',
+    'skill': 'Error relative to that of the constant of the training rows, turned around: 1 is perfect, 0 is as '
+    'good as the constant. R² for ordered factors, the share of errors avoided for categories.',
     'split': 'A division of whole episodes into fit (the encoder learns), probe (a head learns), valid (stops '
     'or selects) and test (scores).',
     'standardized': 'Codes of which each number has been shifted and scaled to mean 0 and deviation 1, as '

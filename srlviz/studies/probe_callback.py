@@ -21,7 +21,7 @@ from ..core.questions import complete_rows
 from ..core.recordings import Recording, align
 from ..core.training import evaluation_mode, seeded
 from ..encoders.custom import as_encoder
-from ..evaluate.prediction.linear import fit_linear, skills, varying
+from ..evaluate.prediction.linear import constants, fit_linear, repeated_factors, skills, varying
 from ..evaluate.questions.rank import effective_rank, spectra
 
 # %% ../../nbs/09_studies/12_probe_callback.ipynb #5b02e36b
@@ -52,8 +52,8 @@ class ProbeCallback:
 
     Attributes
     ----------
-    history_ : a row for each measurement: step, probe_skill (mean over factors), effective_rank, probe_seconds, and the
-        skill of each factor as 'skill of NAME'
+    history_ : a row for each measurement: step, probe_skill (mean over factors; one that is another in other units does
+        not count), effective_rank, probe_seconds, and the skill of each factor as 'skill of NAME'
     left_out : 'rows of SPLIT' in which a factor is NaN, and 'factor NAME' that never changes -> number of rows
 
     Its cost is that of encoding the recording and one eigenvalue decomposition: `history_['probe_seconds']`.
@@ -135,10 +135,12 @@ class ProbeCallback:
         heads = fit_linear(codes, self._factors)
         test = self._factors['test']
         predicted = heads.predict(codes['test'], test.index)
-        known = skills(test, predicted, Draws.whole(np.zeros(len(test)))).iloc[0]
+        constant = constants(self._factors['probe'])
+        known = skills(test, predicted, Draws.whole(np.zeros(len(test))), constant).iloc[0]
+        counted = known.drop([*repeated_factors(self._factors['probe'])])
         rank = effective_rank(spectra(codes['test'])[0])
         each = {f'skill of {name}': value for name, value in known.items()}
-        return dict(probe_skill=float(known.mean()), effective_rank=rank) | each
+        return dict(probe_skill=float(counted.mean()), effective_rank=rank) | each
 
 
 def _do_nothing(*args, **kwargs) -> dict:

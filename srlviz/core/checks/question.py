@@ -128,7 +128,7 @@ def _check_answer(question: Question, answer: Answer) -> None:
 
 # %% ../../../nbs/00_core/checks/06_question.ipynb #5a1e0c15
 def _check_resampled(question: Question, answer: Answer) -> None:
-    "Check that the values of resampled metrics vary with the draws; random codes give an answer where they can"
+    "Check that the values of resampled metrics vary with the draws, in an answer that is neither right nor constant"
     draws = Draws.of(answer.truth.index.get_level_values('episode'), 10)
     for name, metric in question.metrics.items():
         table = metric.compute(answer, draws)
@@ -137,7 +137,7 @@ def _check_resampled(question: Question, answer: Answer) -> None:
 
 
 def _check_on_toy(question: Question, recording: Recording, seed: int) -> None:
-    "Check a question to codes on perfect codes, random codes and codes with NaN"
+    "Check a question to codes on perfect codes, random codes, scaled codes and codes with NaN"
     rules = QUESTION_RULES
     perfect_codes = [e.obs['vector'] for e in recording]
     random_codes = [
@@ -146,8 +146,10 @@ def _check_on_toy(question: Question, recording: Recording, seed: int) -> None:
     perfect = question.ask(perfect_codes, recording, seed=seed, progress=False)
     random = question.ask(random_codes, recording, seed=seed, progress=False)
     _check_metrics(question, perfect)
-    if len(random.truth):
-        _check_resampled(question, random)
+    half_read = [codes * (1 + noise) for codes, noise in zip(perfect_codes, random_codes)]  # a line reads them in part
+    partial = question.ask(half_read, recording, seed=seed, progress=False)
+    if len(partial.truth):
+        _check_resampled(question, partial)
     for name, metric in question.metrics.items():
         expected = random.chance(name)
         if expected is None or math.isnan(expected['mean']):

@@ -16,9 +16,9 @@ import pandas as pd
 from ...core.bootstrap import Draws
 from ...core.metrics import Metric
 from ...core.names import unknown
-from ...core.questions import Answer, Question, check_codes
+from ...core.questions import Answer, Question, is_number, check_codes
 from ...core.recordings import Recording
-from ..prediction.linear import SKILL, is_ordered, varying
+from ..prediction.linear import SKILL, constants, counted_once, varying
 
 # %% ../../../nbs/06_evaluate/questions/12_reward_action.ipynb #ac7e2d11
 REWARDS = ('positive', 'sign', 'value')
@@ -93,7 +93,7 @@ def fit_likely(codes: Mapping[str, np.ndarray], truth: Mapping[str, pd.Series]):
     """
     best, lowest = None, np.inf
     for strength in _STRENGTHS:
-        model = _model(strength, len(truth['probe']), is_ordered(truth['probe']))
+        model = _model(strength, len(truth['probe']), is_number(truth['probe']))
         with warnings.catch_warnings():
             warnings.simplefilter('ignore')  # not converged after the paper's number of steps
             model.fit(codes['probe'], truth['probe'].to_numpy())
@@ -193,7 +193,10 @@ class RewardAction(Question):
             if name == 'reward' and self.reward != 'value':
                 likelihood[name] = model.predict_proba(codes['test'])[:, model.classes_ > 0].sum(1)
         test = tables['test']
-        parts = dict(likelihood=pd.DataFrame(likelihood, test.index)) if likelihood else {}
+        parts = dict(constant=constants(tables['probe']))
+        if likelihood:
+            parts['likelihood'] = pd.DataFrame(likelihood, test.index)
         about = dict(n_codes=int(n_codes), norm='standardize', seed=seed)
+        about |= counted_once(tables['probe'])
         about |= dict(left_out=left_out) if left_out else {}
         return Answer(self, test, pd.DataFrame(predicted, test.index), parts, about)

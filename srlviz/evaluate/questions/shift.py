@@ -15,7 +15,7 @@ from ...core.bootstrap import Draws
 from ...core.metrics import Metric
 from ...core.questions import Answer, Question
 from ...core.recordings import Recording
-from ..prediction.linear import fit_linear, skills, varying
+from ..prediction.linear import constants, counted_once, fit_linear, skills, varying, with_mean
 
 # %% ../../../nbs/06_evaluate/questions/08_shift.ipynb #e7ba2159
 def with_shift(recording: Recording, varied: Recording) -> Recording:
@@ -54,7 +54,8 @@ def with_shift(recording: Recording, varied: Recording) -> Recording:
 def _skills_of(answer: Answer, draws: Draws, is_shifted: bool) -> pd.DataFrame:
     "Compute the skill in one of the two conditions"
     rows = answer.parts['shifted'] == is_shifted
-    return skills(answer.truth[rows], answer.predicted[rows], draws.of_items(rows))
+    table = skills(answer.truth[rows], answer.predicted[rows], draws.of_items(rows), answer.parts['constant'])
+    return with_mean(table, answer)
 
 
 def _same(answer: Answer, draws: Draws) -> pd.DataFrame:
@@ -97,6 +98,9 @@ class Shift(Question):
         heads = fit_linear(codes, factors)
         truth = pd.concat([factors['test'], factors['shifted']])
         tested = np.concatenate([codes['test'], codes['shifted']])
-        parts = dict(shifted=np.repeat([False, True], [len(factors['test']), len(factors['shifted'])]))
-        about = dict(n_codes=tested.shape[1], seed=seed, left_out=left_out)
+        parts = dict(
+            shifted=np.repeat([False, True], [len(factors['test']), len(factors['shifted'])]),
+            constant=constants(factors['probe']),
+        )
+        about = dict(n_codes=tested.shape[1], seed=seed, left_out=left_out) | counted_once(factors['probe'])
         return Answer(self, truth, heads.predict(tested, truth.index), parts, about)

@@ -189,6 +189,7 @@ SETTINGS = {
             'RepeatPrevious-easy',
             'RepeatPrevious-easy',
             400,
+            dict(policy='oracle'),
             factors=('ago_0', 'ago_1', 'ago_2', 'ago_3', 'remaining_0'),
             condition='medium',
         ),
