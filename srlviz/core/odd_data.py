@@ -14,8 +14,8 @@ import pandas as pd
 # %% ../../nbs/00_core/11_odd_data.ipynb #0112b295
 _MIN_ROWS = 20  # fewer rows say nothing about their distribution
 _BLOCK = 2**12  # rows in double precision at once
-_SHARE = 0.1  # of the squared deviations, in one row
-_FAR = 6.0  # standard deviations
+_SHARE = 0.05  # of the squared deviations, in one row
+_FAR = 5.5  # standard deviations
 
 
 def _squared_deviations(x: np.ndarray) -> np.ndarray:
@@ -131,8 +131,8 @@ def duplicate_factors(factors: pd.DataFrame) -> list[list[str]]:
 # %% ../../nbs/00_core/11_odd_data.ipynb #3d8180aa
 _LEARNED_AND_TESTED = ('probe', 'test', 'shifted')
 _COLUMN_WORDS = {
-    'outlier': 'one row has so much of the squared deviations that scores of squares and distances hang on it',
-    'heavy tail': 'one row in a hundred has more than a fifth of the squared deviations, on which linear scores hang',
+    'outlier': 'one row has so much of the squared deviations that linear and distance-based scores depend on it',
+    'heavy tail': 'a hundredth of the rows has a fifth of the squared deviations, on which linear scores depend',
     'one bin': f'most rows differ but lie within one of {_BINS} bins of equal width, which cannot tell them apart',
 }
 _CHECKS = {'outlier': has_outlier, 'heavy tail': has_heavy_tail, 'one bin': has_crowded_bin}
@@ -143,6 +143,11 @@ def _listed(names: Sequence[str]) -> str:
     "The first names, and how many more there are"
     words = ', '.join(names[:_NAMED])
     return words + (f' and {len(names) - _NAMED} more' if len(names) > _NAMED else '')
+
+
+def _splits(splits_of: Mapping[str, Sequence[str]], word: str) -> str:
+    "The splits of all names, joined by 'and' or 'or'"
+    return f' {word} '.join(dict.fromkeys(split for splits in splits_of.values() for split in splits))
 
 
 def _as_rows(codes) -> np.ndarray | None:
@@ -175,8 +180,9 @@ def _odd_columns(columns: Mapping[str, pd.DataFrame | np.ndarray], noun: str) ->
     warnings = []
     for kind, splits_of in found.items():
         if splits_of:
-            splits = ' and '.join(dict.fromkeys(split for splits in splits_of.values() for split in splits))
-            words = f'In {_listed([*splits_of])} (rows of {splits}) {_COLUMN_WORDS[kind]}.'
+            short = [name.removeprefix(f'{noun} ') for name in splits_of]
+            who = f'{noun}s {_listed(short)}' if len(short) > 1 else f'{noun} {short[0]}'
+            words = f"In {who} (rows of {_splits(splits_of, 'and')}) {_COLUMN_WORDS[kind]}."
             warnings.append(_warning(kind, [*splits_of], width, words))
     return warnings
 
@@ -208,19 +214,21 @@ def odd_data(codes: Mapping[str, np.ndarray], factors: Mapping[str, pd.DataFrame
     numbers = {s: table[[k for k in table if table[k].dtype.kind == 'f']] for s, table in tables.items()}
     warnings = _odd_columns({s: codes[s] for s in _LEARNED_AND_TESTED if s in codes}, 'code')
     warnings += _odd_columns(numbers, 'factor')
+    n_factors = max((len(table.columns) for table in tables.values()), default=0)
     constant = {}  # name -> splits
     for split, table in tables.items():
         for name in constant_factors(table):
             constant.setdefault(str(name), []).append(split)
     if constant:
-        splits = ' or '.join(dict.fromkeys(split for splits in constant.values() for split in splits))
-        words = f'{_listed([*constant])} has one value in the rows of {splits}, so it has no score of its own.'
-        words = words if len(constant) == 1 else words.replace(' has', ' have').replace('it has', 'they have')
-        warnings.append(_warning('constant factor', [*constant], len(next(iter(tables.values())).columns), words))
+        who = f'factors {_listed([*constant])} have' if len(constant) > 1 else f'factor {[*constant][0]} has'
+        words = (
+            f"The {who} one value in the rows of {_splits(constant, 'or')}, so nothing can be learned or tested there."
+        )
+        warnings.append(_warning('constant factor', [*constant], n_factors, words))
     groups = duplicate_factors(pd.concat(tables.values())) if tables else []
     if groups:
         copies = [str(name) for group in groups for name in group]
         words = '; '.join(_listed([str(name) for name in group]) for group in groups[:_NAMED])
-        words = f'Copies of each other: {words}. Each of them counts in a mean over factors.'
-        warnings.append(_warning('duplicate factor', copies, len(next(iter(tables.values())).columns), words))
+        words = f'Some factors are copies of each other ({words}), and each of them counts in a mean over factors.'
+        warnings.append(_warning('duplicate factor', copies, n_factors, words))
     return warnings
