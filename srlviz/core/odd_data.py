@@ -203,7 +203,7 @@ def odd_data(codes: Mapping[str, np.ndarray], factors: Mapping[str, pd.DataFrame
     Returns
     -------
     Warnings, none for ordinary data: dicts of kind ('outlier', 'heavy tail', 'one bin', 'constant factor', 'duplicate
-    factor'), names ('code 3', 'factor height', or of the factors), share (of all codes or factors) and words, one
+    factor'), names ('code 3', 'factor height'; of constant and duplicate factors their own), share (of all codes or factors) and words, one
     sentence
     """
     if not isinstance(codes, Mapping) or not isinstance(factors, Mapping):
@@ -211,7 +211,7 @@ def odd_data(codes: Mapping[str, np.ndarray], factors: Mapping[str, pd.DataFrame
     tables = {
         s: factors[s] for s in _LEARNED_AND_TESTED if isinstance(factors.get(s), pd.DataFrame) and len(factors[s])
     }
-    numbers = {s: table[[k for k in table if table[k].dtype.kind == 'f']] for s, table in tables.items()}
+    numbers = {s: table.select_dtypes('floating').dropna(axis=1) for s, table in tables.items()}
     warnings = _odd_columns({s: codes[s] for s in _LEARNED_AND_TESTED if s in codes}, 'code')
     warnings += _odd_columns(numbers, 'factor')
     n_factors = max((len(table.columns) for table in tables.values()), default=0)

@@ -16,6 +16,7 @@ import pandas as pd
 import torch
 
 from ..core.names import unknown
+from ..core.odd_data import odd_data
 from ..core.questions import Question, question_named
 from ..core.recordings import Recording
 from .prediction.heads import SELECT, fit_head, standardized
