@@ -137,6 +137,7 @@ _COLUMN_WORDS = {
 }
 _CHECKS = {'outlier': has_outlier, 'heavy tail': has_heavy_tail, 'one bin': has_crowded_bin}
 _NAMED = 3  # in a sentence
+_MAX_NAMES = 100  # in a warning, which is saved with its answer
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -188,7 +189,7 @@ def _odd_columns(columns: Mapping[str, pd.DataFrame | np.ndarray], noun: str) ->
 
 
 def _warning(kind: str, names: Sequence[str], n: int, words: str) -> dict:
-    return dict(kind=kind, names=list(names), share=len(names) / n, words=words)
+    return dict(kind=kind, names=list(names)[:_MAX_NAMES], share=len(names) / n, words=words)
 
 
 def odd_data(codes: Mapping[str, np.ndarray], factors: Mapping[str, pd.DataFrame]) -> list[dict]:
@@ -203,8 +204,8 @@ def odd_data(codes: Mapping[str, np.ndarray], factors: Mapping[str, pd.DataFrame
     Returns
     -------
     Warnings, none for ordinary data: dicts of kind ('outlier', 'heavy tail', 'one bin', 'constant factor', 'duplicate
-    factor'), names ('code 3', 'factor height'; of constant and duplicate factors their own), share (of all codes or factors) and words, one
-    sentence
+    factor'), names ('code 3', 'factor height'; of constant and duplicate factors their own; at most a hundred), share
+    (of all codes or factors) and words, one sentence
     """
     if not isinstance(codes, Mapping) or not isinstance(factors, Mapping):
         return []
