@@ -142,6 +142,19 @@ def test_a_board_of_targets_shows_no_mean_of_errors_and_empty_rows_where_there_i
     assert any('Mean' in words for words in board.figure().layout.yaxis.ticktext)
 
 
+def test_the_table_of_encoders_has_an_empty_column_where_there_is_no_number(targets):
+    from srlviz.widgets.landing.targets import TargetTable
+
+    answer = score(perfect_codes(targets), targets, 'linear')
+    rows = answer.scores(method='pca', inputs='sensors', n_codes=64)
+    table = TargetTable(rows, {('pca', 64, 'sensors'): answer}, interactive=True)
+    figure = table.figure()
+    assert {'turbulence', 'overall', 'wind'} <= set(figure.layout.xaxis.ticktext)
+    assert 'turbulence: no number, one value in test' in figure.to_json()
+    table.press(dict(data=['sensors', 'pca', 64, 'ours', 'turb']))
+    assert table.target != 'turb'  # there is nothing to show
+
+
 def test_shuffled_targets_are_not_predicted(targets):
     order = np.random.default_rng(1).permutation(len(targets))
     shuffled = score(perfect_codes(targets)[order], targets, 'linear').mse().set_index('target')
