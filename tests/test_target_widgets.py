@@ -43,7 +43,8 @@ def test_widgets_show_the_results_of_score_targets():
     targets = pytest.importorskip('srlviz.evaluate.targets', reason='scores of targets are not there yet')
     shipped = read_flights(sample_path('landings'))
     options = dict(hz=shipped.hz, factors=shipped.factors, meta=shipped.meta)
-    split = ['fit'] * 12 + ['valid', 'probe', 'test'] * 4
+    split = ['fit'] * 12 + ['valid', 'test', 'valid', 'probe', 'test', 'probe'] + ['test', 'probe', 'valid', 'test']
+    split += ['valid', 'probe']  # turbulence and an engine fire are in test and in probe
     flights = Recording([*shipped, *shipped], split=split, **options)  # twice, so that the fit split has every failure
     landing_targets = targets.landing_targets(flights, 25, progress=False)
     codes = [np.asarray(w.obs['sensors']).mean(0)[:40] for w in landing_targets.windows]

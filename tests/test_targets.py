@@ -104,18 +104,61 @@ def perfect_codes(targets):
 
 
 def test_perfect_codes_have_no_error_and_noise_has_that_of_the_mean(targets):
-    for k in ('wind', 'turb', 'land'):
+    for k in ('wind', 'land'):
         errors = score(targets.truth(k), targets, 'linear').mse().set_index('target').loc[k]
         assert errors['mse'] < 0.02 * errors['mean'], k
     noise = np.random.default_rng(0).standard_normal((len(targets), 4))
     noise_errors = score(noise, targets, 'linear').mse().set_index('target')
-    assert (noise_errors.loc[['wind', 'turb', 'land'], 'gain'] < 0.2).all()
+    assert (noise_errors.loc[['wind', 'land'], 'gain'] < 0.2).all()
+
+
+def test_a_target_with_one_value_in_training_or_test_has_no_number_but_a_reason(targets):
+    answer = score(perfect_codes(targets), targets, 'linear')  # neither test flight meets turbulence
+    table = answer.mse().set_index('target')
+    assert (
+        table.loc['turb', ['mse', 'mean', 'gain']].isna().all() and table.loc['turb', 'reason'] == 'one value in test'
+    )
+    assert np.isnan(table.loc['overall', 'mse']) and 'turb' in table.loc['overall', 'reason']
+    assert (
+        table.loc['wind', 'reason'] == ''
+        and answer.outputs.set_index('output').loc['turb_0', ['mse', 'r2']].isna().all()
+    )
+    assert 'turb - (one value in test)' in repr(answer)
+    assert not {'turb', 'overall'} & set(answer.scores(method='x')['target'])
+    assert np.isnan(answer.value('mse')) and 'mean' not in set(answer.interval()['target'])
+    assert 'constant factor' in {w['kind'] for w in answer.about['warnings']}
+
+
+def test_a_board_of_targets_shows_no_mean_of_errors_and_empty_rows_where_there_is_no_number(targets):
+    from srlviz.studies.explore import explore
+
+    board = explore(score(perfect_codes(targets), targets, 'linear'), interactive=False)
+    board.metric = 'mse'
+    figure = board.figure()
+    assert not any('Mean' in words for words in figure.layout.yaxis.ticktext)
+    assert {'Turb', 'Overall', 'Wind'} <= set(figure.layout.yaxis.ticktext)
+    assert 'Turb: no number, one value in test' in figure.to_json()
+    board.metric = 'r2'  # a share of the variance, of which a mean is a number
+    assert any('Mean' in words for words in board.figure().layout.yaxis.ticktext)
+
+
+def test_the_table_of_encoders_has_an_empty_column_where_there_is_no_number(targets):
+    from srlviz.widgets.landing.targets import TargetTable
+
+    answer = score(perfect_codes(targets), targets, 'linear')
+    rows = answer.scores(method='pca', inputs='sensors', n_codes=64)
+    table = TargetTable(rows, {('pca', 64, 'sensors'): answer}, interactive=True)
+    figure = table.figure()
+    assert {'turbulence', 'overall', 'wind'} <= set(figure.layout.xaxis.ticktext)
+    assert 'turbulence: no number, one value in test' in figure.to_json()
+    table.press(dict(data=['sensors', 'pca', 64, 'ours', 'turb']))
+    assert table.target != 'turb'  # there is nothing to show
 
 
 def test_shuffled_targets_are_not_predicted(targets):
     order = np.random.default_rng(1).permutation(len(targets))
     shuffled = score(perfect_codes(targets)[order], targets, 'linear').mse().set_index('target')
-    assert (shuffled.loc[['wind', 'turb'], 'gain'] < 0.3).all()
+    assert shuffled.loc['wind', 'gain'] < 0.3
 
 
 @pytest.mark.parametrize('head', ['linear', 'knn', 'mean'])
@@ -144,8 +187,9 @@ def test_scores_of_three_layers_are_reproducible_and_saved(targets, tmp_path):
     loaded = TargetScores.load(a.save(tmp_path / 'scores.npz', states=False))
     assert loaded.scores(method='x').equals(a.scores(method='x')) and loaded.pair('auto') is None
     compared = loaded.compare(a)
-    assert (compared['difference'] == 0).all()
+    assert (compared.loc[~compared['target'].isin([*a.unscored]), 'difference'] == 0).all()
     assert compared['n'].eq(2).all() and compared[['low', 'high']].isna().all(axis=None)  # two flights have no interval
+    assert loaded.unscored == a.unscored and loaded.mse().equals(a.mse())
 
 
 def test_scores_merge_with_those_of_the_paper(targets):
@@ -154,7 +198,8 @@ def test_scores_merge_with_those_of_the_paper(targets):
     table = both[both['group'].isin(['targets', 'all']) & (both['metric'] == 'mse')].pivot(
         index='target', columns='source', values='value'
     )
-    assert table.notna().all(axis=None) and set(table.index) == {*targets.names, 'overall'}
+    assert set(table.index) == {*targets.names, 'overall'} and table['paper'].notna().all()
+    assert set(table.index[table['srlviz'].isna()]) == {'turb', 'fail', 'overall'}  # one value in test
     assert len(check_scores(rows)) == len(rows)
 
 

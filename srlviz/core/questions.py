@@ -296,10 +296,15 @@ class Answer:
         """Check that the parts fit each other, or raise a ValueError; called when an answer is loaded."""
 
 
-def _with_mean(resampled: pd.DataFrame, sample: pd.DataFrame) -> pd.DataFrame:
-    """Add 'mean', over targets that have a value in the sample; a resample that lacks one of them has no mean."""
+def _with_mean(resampled: pd.DataFrame, sample: pd.DataFrame, over_targets: bool = True) -> pd.DataFrame:
+    """Add 'mean', over targets that have a value in the sample; a resample that lacks one of them has no mean.
+
+    over_targets : False for a metric whose targets may not be averaged; the mean is NaN
+    """
     if 'mean' in resampled:
         return resampled
+    if not over_targets:
+        return resampled.assign(mean=np.nan)
     known = [target for target in resampled if not sample[target].isna().any()]
     return resampled.assign(mean=resampled[known].mean(axis=1, skipna=False))
 

@@ -8,7 +8,7 @@ __all__ = ['TIME', 'PROTOCOLS', 'landing_targets', 'window_codes', 'score_target
 
 # %% ../../nbs/06_evaluate/06_targets.ipynb #8b7a800d
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +16,7 @@ import pandas as pd
 import torch
 
 from ..core.names import unknown
+from ..core.odd_data import odd_data
 from ..core.questions import Question, question_named
 from ..core.recordings import Recording
 from .prediction.heads import SELECT, fit_head, standardized
@@ -158,16 +159,26 @@ def _check_splits(targets: Targets, select: str) -> None:
             raise ValueError(f"the split {s!r} has windows of {n} episodes; at least 2 are needed")
 
 
-def _constant_outputs(targets: Targets, probe: np.ndarray) -> dict[str, list[str]]:
-    "Target -> outputs that are constant in the windows of 'probe'"
+def _constant_outputs(targets: Targets, rows: np.ndarray) -> dict[str, list[str]]:
+    "Target -> outputs that have one value, or none, in these windows; not of the row after the window, of many columns"
     constant = {}
     for target, outputs in targets.names.items():
         if target == STATE:
             continue
-        n_values = targets.table.loc[probe, outputs].nunique()
+        n_values = targets.table.iloc[rows][outputs].nunique()
         if (n_values < 2).any():
             constant[target] = n_values.index[n_values < 2].tolist()
     return constant
+
+
+def _unscored(targets: Targets, splits: Mapping[str, np.ndarray]) -> dict[str, str]:
+    "Output -> why it cannot be learned or tested"
+    reasons = {}
+    for split in 'test', 'probe':  # what cannot be learned need not be tested
+        for outputs in _constant_outputs(targets, splits[split]).values():
+            n_values = targets.table.iloc[splits[split]][outputs].nunique()
+            reasons |= {k: f'{"one" if n_values[k] else "no"} value in {split}' for k in outputs}
+    return reasons
 
 # %% ../../nbs/06_evaluate/06_targets.ipynb #f7b43909
 def score_targets(
@@ -222,9 +233,10 @@ def fit_targets(
     _check_splits(targets, q.select)
     splits = {s: np.flatnonzero(targets.table['split'] == s) for s in ('probe', 'valid', 'test')}
     splits = {s: rows for s, rows in splits.items() if len(rows)}
-    constant = _constant_outputs(targets, splits['probe'])
-    if constant:
-        warnings.warn(f"one value only in the split 'probe', so nothing is learned of {constant}", stacklevel=2)
+    unscored = _unscored(targets, splits)
+    if unscored:
+        listed = ', '.join(f'{output} ({why})' for output, why in unscored.items())
+        warnings.warn(f"nothing can be learned or tested, and there is no score, of {listed}", stacklevel=2)
     X = {s: x[rows] for s, rows in splits.items()}
     X = standardized(X) if q.norm == 'standardize' else X
     options = dict(select=q.select, seed=seed, epochs=q.epochs, patience=q.patience, k=q.k, device=q.device)
@@ -236,12 +248,19 @@ def fit_targets(
         histories.append(history.assign(target=target)[['target', *history]])
     history = pd.concat(histories, ignore_index=True)
     about = dict(head=q.head, select=q.select, norm=q.norm, seed=int(seed), n_codes=int(x.shape[1]))
-    return _scores(question, targets, splits, predicted, means, history, about, constant)
+    about |= dict(unscored=unscored) if unscored else {}
+    outputs = [k for target, of in targets.names.items() if target != STATE for k in of]
+    odd = odd_data(
+        {s: x[rows] for s, rows in splits.items()}, {s: targets.table.iloc[r][outputs] for s, r in splits.items()}
+    )
+    about |= dict(warnings=odd) if odd else {}
+    return _scores(question, targets, splits, predicted, means, history, about, unscored)
 
 # %% ../../nbs/06_evaluate/06_targets.ipynb #1a19812b
-def _probabilities(targets, splits, predicted, constant) -> pd.DataFrame:
+def _probabilities(targets, splits, predicted) -> pd.DataFrame:
     "Probability of each event that varies in 'probe', by Platt's curve: a row for each test window"
     valid = splits.get('valid', np.zeros(0, int))
+    constant = _constant_outputs(targets, splits['probe'])
     columns = {}
     for target in targets.events:
         for i, event in enumerate(targets.names.get(target, ())):
@@ -253,7 +272,7 @@ def _probabilities(targets, splits, predicted, constant) -> pd.DataFrame:
     return pd.DataFrame(columns, index=range(len(splits['test'])))
 
 
-def _scores(question, targets, splits, predicted, means, history, about, constant) -> TargetScores:
+def _scores(question, targets, splits, predicted, means, history, about, unscored) -> TargetScores:
     "The answer: predictions of the test split, the truth, and errors"
     test = splits['test']
     names = targets.names
@@ -263,10 +282,15 @@ def _scores(question, targets, splits, predicted, means, history, about, constan
     if STATE in names:
         last = {STATE: targets.standardize(STATE, targets.last_state[test])}
     dropped = dict(targets.dropped)
-    for target, outputs in constant.items():
-        description = f'outputs of {target} with one value in probe, not ranked ({", ".join(outputs)})'
-        dropped[description] = len(outputs)
-    probability = _probabilities(targets, splits, predicted, constant)
+    left_out = {}  # target -> columns
+    for target, outputs in names.items():
+        columns = [i for i, output in enumerate(outputs) if output in unscored and target != STATE]
+        for why in dict.fromkeys(unscored[outputs[i]] for i in columns):
+            of_reason = [outputs[i] for i in columns if unscored[outputs[i]] == why]
+            dropped[f'outputs of {target} with {why}, not scored ({", ".join(of_reason)})'] = len(of_reason)
+        if columns:
+            left_out[target] = columns
+    probability = _probabilities(targets, splits, predicted)
     last_errors = window_errors({k: truth[k] for k in last}, last, targets.distinct)
     return TargetScores.of(
         question,
@@ -278,10 +302,10 @@ def _scores(question, targets, splits, predicted, means, history, about, constan
         targets.std,
         about,
         dropped,
-        errors=window_errors(truth, on_test, targets.distinct),
-        mean_errors=window_errors(truth, means, targets.distinct),
+        errors=window_errors(truth, on_test, targets.distinct, left_out),
+        mean_errors=window_errors(truth, means, targets.distinct, left_out),
         last_errors=last_errors.reindex(range(len(test))),
-        outputs=output_scores(names, truth, on_test),
+        outputs=output_scores(names, truth, on_test, left_out),
         present=targets.present[list(probability)].iloc[test].reset_index(drop=True),
         probability=probability,
         history=history,

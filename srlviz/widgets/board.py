@@ -17,7 +17,7 @@ import plotly.graph_objects as go
 import traitlets
 
 from ..core.glossary import define
-from ..core.metrics import find_metric, metric_label
+from ..core.metrics import find_metric, may_average, metric_label
 from ..core.names import unknown
 from ..core.recordings import Recording
 from ..core.questions import Answer
@@ -25,7 +25,15 @@ from ..core.scores import merge_scores, with_labels
 from ..figures.inks import MUTED
 from ..figures.probe import plot_probe_trace
 from ..figures.scores.intervals import plot_intervals
-from ..figures.scores.score_map import broken_lines, cell_shapes, key_words, plot_scores
+from srlviz.figures.scores.score_map import (
+    ScoreGrid,
+    broken_lines,
+    cell_shapes,
+    key_index,
+    key_words,
+    plot_scores,
+    score_grid,
+)
 from ..figures.style import pretty, style
 from .base import Explorer, SafeHTML, check_choice, columns as two_columns, menu, row, set_options
 from .moment import Moment
@@ -301,6 +309,9 @@ class ScoreBoard(Board, Explorer):
     detail : function (board) -> figures of the chosen cell; None draws the answer, or ranks the row
     viewer : function (recording) -> explorer with episode and t; `Moment` if None
     metric : initial value;  interactive : see `Explorer`
+    unscored : metric -> key of a row without any score -> the reason; such rows are drawn, and visibly empty
+
+    Means over rows are drawn if rows are of one column of the table over which the metric may be averaged.
 
     Traits: metric, cell (keys of its row and column), task, factor, method (if these are rows or columns), against (the
     label of another column, whose predictions are drawn, too; '' for none), episode, t.
@@ -328,9 +339,11 @@ class ScoreBoard(Board, Explorer):
         viewer: Callable[[Recording], Explorer] | None = None,
         metric: str = '',
         interactive: bool | None = None,
+        unscored: Mapping[str, Mapping[tuple, str]] | None = None,
     ):
         super().__init__(interactive)
         self.scores = with_labels(scores)
+        self.unscored = dict(unscored or {})
         self.answers = dict(answers or {})
         self.words, self.order = words, order
         self.row_names = (rows,) if isinstance(rows, str) else tuple(rows)
@@ -363,6 +376,14 @@ class ScoreBoard(Board, Explorer):
     def rows_of_metric(self) -> pd.DataFrame:
         """Return the rows of the chosen metric."""
         return self.scores[self.scores['metric'] == self.metric]
+
+    def grid(self) -> ScoreGrid:
+        """Arrange the rows of the chosen metric, and add those that have no score."""
+        names = list(self.row_names)
+        grid = score_grid(self.rows_of_metric(), names, list(self.column_names), self.order)
+        keys = [key if len(names) > 1 else (key,) for key in grid.value.index]
+        keys += [key for key in self.unscored.get(self.metric, {}) if key not in keys]
+        return ScoreGrid(*[table.reindex(key_index(keys, names)) for table in grid])
 
     def better(self) -> str:
         """Return whether 'higher' or 'lower' values of the chosen metric are better."""
@@ -444,16 +465,20 @@ class ScoreBoard(Board, Explorer):
         def first(key: tuple):
             return key[0]
 
+        reasons = self.unscored.get(self.metric, {})
+
+        def tell(row: tuple, column: tuple, words: str) -> str:
+            return f'{self.words(row)}: no number, {reasons[row]}' if row in reasons else words
+
         return plot_scores(
-            self.rows_of_metric(),
-            list(self.row_names),
-            list(self.column_names),
-            order=self.order,
+            self.grid(),
+            metric=self.metric,
+            tell=tell,
             row_words=self.words,
             column_words=self.words,
             row_group=first if len(self.row_names) > 1 else None,
             column_group=first if len(self.column_names) > 1 else None,
-            means=len(self.row_names) == 1,
+            means=len(self.row_names) == 1 and may_average(self.metric, self.row_names[0]),
             selected=list(self.cell) or None,
             **(HALF_PAGE if half else {}),
         )
@@ -492,9 +517,26 @@ def separate_answers(answers: Mapping[str, Answer | Sequence[Answer]]) -> dict[s
     return named
 
 
+def _unscored(answers: Mapping[str, Answer]) -> dict[str, dict[tuple, str]]:
+    "Metric -> key of a target that has no number in any answer -> the reason"
+    found = {}
+    for name in dict.fromkeys(metric for answer in answers.values() for metric in answer.metrics):
+        reasons, scored = {}, set()
+        for answer in answers.values():
+            if name in answer.metrics:
+                values = answer.values(name).drop('mean', errors='ignore')
+                scored |= set(values.index[values.notna()])
+                why = getattr(answer, 'unscored', {})
+                reasons |= {k: why.get(k, 'it could not be computed') for k in values.index[values.isna()]}
+        found[name] = {(k,): reason for k, reason in reasons.items() if k not in scored}
+    return found
+
+
 def answer_board(answers: Mapping[str, Answer], recording: Recording | None = None, **options) -> ScoreBoard:
     """Show answers, method -> Answer, as a board of targets by methods; `options` are those of `ScoreBoard`."""
     scores = answer_scores(answers, recording)
+    if options.get('rows', 'target') == 'target':
+        options.setdefault('unscored', _unscored(answers))
     is_mean = scores['target'] == 'mean'
     has_targets = scores['metric'].isin(scores.loc[~is_mean, 'metric'])
     by_method = {(str(name),): answer for name, answer in answers.items()}

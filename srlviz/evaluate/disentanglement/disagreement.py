@@ -6,11 +6,13 @@
 __all__ = ['COLUMNS', 'ALL', 'compare_metrics', 'metric_table', 'rank_agreement']
 
 # %% ../../../nbs/06_evaluate/disentanglement/07_disagreement.ipynb #935fdd6e
+import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
+from ...core.odd_data import odd_data
 from .dci import DCI, dci
 from .mig_sap import BINS, mutual_information_gap, separated_attribute_predictability
 from .inputs import AlignedCodes, check_inputs
@@ -99,6 +101,8 @@ def compare_metrics(
     ValueError : as `qedr` does; a single code
     """
     q = check_inputs(codes, factors, categories, ('probe', 'valid', 'test'))
+    for odd in odd_data(codes, factors):
+        warnings.warn(odd['words'], stacklevel=2)  # a table has no answer to keep them
     mig = mutual_information_gap(codes, factors, bins, categories=categories)
     options = dict(categories=categories, seed=seed, progress=progress)
     rows = _of_qedr(qedr(codes, factors, 'lasso', alpha, **options, permuted=False))

@@ -14,6 +14,7 @@ import pandas as pd
 
 from ...core.bootstrap import Draws, bounds, check_resampling
 from ...core.files import COUNT, TEXT, check_fields
+from ...core.metrics import may_average
 from ...core.names import unknown
 from ...core.questions import Answer, Question, save_answers
 from ...core.scores import SCORE_COLUMNS
@@ -95,33 +96,39 @@ _DISTINCT = f'{STATE}_distinct'
 _MIN_VARIANCE = 1e-9  # variances: no more than the rounding of float32
 
 
-def window_errors(truth: Mapping, predicted: Mapping, distinct: np.ndarray | None = None) -> pd.DataFrame:
+def window_errors(
+    truth: Mapping, predicted: Mapping, distinct: np.ndarray | None = None, left_out: Mapping[str, Sequence[int]] = {}
+) -> pd.DataFrame:
     """Compute the mean squared error over the outputs, for each window and target.
 
     Parameters
     ----------
     truth, predicted : target -> (n, n_out);  distinct : columns of `auto`, for 'auto_distinct'
+    left_out : target -> columns of outputs that cannot be scored
 
     Returns
     -------
-    DataFrame of n rows and one column for each target; NaN where the truth is unknown
+    DataFrame of n rows and one column for each target; NaN where the truth is unknown, and of a target without outputs
     """
     errors = {}
     for target, y in truth.items():
         square = np.square(np.asarray(predicted[target], np.float64) - y)
-        errors[target] = square.mean(1)
+        scored = np.delete(square, list(left_out.get(target, ())), axis=1)
+        errors[target] = scored.mean(1) if scored.shape[1] else np.full(len(square), np.nan)
         if target == STATE and distinct is not None and len(distinct):
             errors[_DISTINCT] = square[:, distinct].mean(1)
     return pd.DataFrame(errors)
 
 
-def output_scores(names: Mapping, truth: Mapping, predicted: Mapping) -> pd.DataFrame:
-    """Score each output separately.
+def output_scores(
+    names: Mapping, truth: Mapping, predicted: Mapping, left_out: Mapping[str, Sequence[int]] = {}
+) -> pd.DataFrame:
+    """Score each output separately; `left_out` as in `window_errors`.
 
     Returns
     -------
     DataFrame(target, output, mse, r2, windows): the mean squared error, and $R^2$ = 1 - mse / variance on the test
-    split (0 for the mean of the test split, below 0 for worse; NaN where the output does not vary)
+    split (0 for the mean of the test split, below 0 for worse; NaN where the output does not vary). NaN if left out
     """
     tables = []
     for target, y in truth.items():
@@ -130,6 +137,8 @@ def output_scores(names: Mapping, truth: Mapping, predicted: Mapping) -> pd.Data
         mse = np.square(np.asarray(predicted[target], np.float64)[known] - y).mean(0)
         variance = y.var(0)
         r2 = np.where(np.ptp(y, axis=0) > 0, 1 - mse / np.where(variance > 0, variance, 1), np.nan)
+        is_out = np.isin(np.arange(len(mse)), list(left_out.get(target, ())))
+        mse, r2 = np.where(is_out, np.nan, mse), np.where(is_out, np.nan, r2)
         tables.append(pd.DataFrame(dict(target=target, output=list(names[target]), mse=mse, r2=r2, windows=len(y))))
     return pd.concat(tables, ignore_index=True)
 
@@ -158,7 +167,8 @@ class TargetScores(Answer):
         last row of a window as prediction); outputs (target, output, mse, r2, windows); present (a column for each
         event) and probability, by Platt's curve; history, a row for each epoch (or strength) and target; scale (target,
         output, mean, std)
-    about : head, select, norm, seed, n_codes, names (target -> outputs), dropped (description -> number)
+    about : head, select, norm, seed, n_codes, names (target -> outputs), dropped (description -> number), unscored
+        (output -> why it has no number)
     """
 
     @classmethod
@@ -173,7 +183,7 @@ class TargetScores(Answer):
         names : target -> outputs
         truth, predicted : target -> (n_test, n_out), standardized
         mean, std : target -> (n_out,)
-        about : head, select, norm, seed, n_codes
+        about : head, select, norm, seed, n_codes, and unscored, if there are such outputs
         dropped : description -> number
         tables : errors, mean_errors, last_errors, outputs, present, probability, history
         """
@@ -240,6 +250,22 @@ class TargetScores(Answer):
         return list(self.names)
 
     @property
+    def unscored(self) -> dict[str, str]:
+        """Why a target, a total or an event has no number: name -> reason."""
+        of_output = self.about.get('unscored', {})
+        reasons = {output: why for output, why in of_output.items() if output in self.present}
+        for target, outputs in self.names.items():
+            whys = [of_output.get(output) for output in outputs]
+            if all(whys):
+                reasons[target] = ', '.join(dict.fromkeys(whys))
+            elif self.errors[target].isna().all():
+                reasons[target] = 'unknown in all test windows'
+        lacking = [target for target in self.targets if target in reasons]
+        if lacking:
+            reasons['overall'] = f'no number of {", ".join(lacking)}'
+        return reasons
+
+    @property
     def protocol(self) -> str:
         "The column `protocol` of a score table: 'mlp', 'mlp xeval', ..."
         return self.about['protocol']
@@ -266,7 +292,7 @@ class TargetScores(Answer):
         -------
         DataFrame, one row for each target, then 'overall' (their sum) and 'auto_distinct': mse, mean (error of the mean
         of the split `probe`), persistence (for `auto`), gain (1 - mse / mean; NaN if the mean has no error), windows,
-        flights
+        flights, reason (why mse is NaN, else ''): see `unscored`
         """
         rows = {}
         last = self.parts['last_errors']
@@ -280,17 +306,22 @@ class TargetScores(Answer):
                 flights=self.windows['episode'][known].nunique(),
             )
         table = pd.DataFrame.from_dict(rows, orient='index')
-        overall = table.loc[self.targets, ['mse', 'mean']].sum().to_dict() | dict(persistence=np.nan)
+        overall = table.loc[self.targets, ['mse', 'mean']].sum(skipna=False).to_dict() | dict(persistence=np.nan)
         overall |= dict(windows=len(self), flights=self.windows['episode'].nunique())
         order = [*self.targets, 'overall', *(k for k in rows if k not in self.targets)]
         table = pd.concat([table, pd.DataFrame(overall, ['overall'])]).loc[order].rename_axis('target')
         table.insert(3, 'gain', 1 - table['mse'] / table['mean'].where(table['mean'] > _MIN_VARIANCE))
-        return table.reset_index()
+        reasons = self.unscored
+        return table.assign(reason=[reasons.get(k, '') for k in table.index]).reset_index()
 
     def summary(self) -> str:
         """Describe the result in one line."""
         table = self.mse().set_index('target')
-        errors = ', '.join(f'{k} {table.mse[k]:.3f} ({table["mean"][k]:.3f})' for k in [*self.targets, 'overall'])
+        errors = []
+        for k in [*self.targets, 'overall']:
+            known = table.mse[k] == table.mse[k]
+            errors.append(f'{k} {table.mse[k]:.3f} ({table["mean"][k]:.3f})' if known else f'{k} - ({table.reason[k]})')
+        errors = ', '.join(errors)
         head = f"TargetScores({self.protocol}, {self.about['n_codes']} codes, {len(self):,} test windows of "
         dropped = ', '.join(f'{n:,} {what}' for what, n in self.about['dropped'].items() if n)
         flights = self.windows['episode'].nunique()
@@ -298,14 +329,14 @@ class TargetScores(Answer):
 
     def interval(self, metric: str = 'mse', over: str = 'episode', **resampling) -> pd.DataFrame:
         """Bound a metric by a bootstrap over flights; see `Answer.interval`. The sum of errors is called 'overall'."""
-        return _with_overall(super().interval(metric, over, **resampling), metric)
+        return _without_mean(super().interval(metric, over, **resampling), metric)
 
     def compare(self, other: Answer, metric: str = 'mse', over: str = 'episode', **resampling) -> pd.DataFrame:
         """Bound the difference from another answer, paired over flights; see `Answer.compare`.
 
         The sum of errors is called 'overall'. A difference of errors below 0 favours this answer.
         """
-        return _with_overall(super().compare(other, metric, over, **resampling), metric)
+        return _without_mean(super().compare(other, metric, over, **resampling), metric)
 
     def removed_share(
         self, other: Answer | None = None, *, confidence_level: float = 0.95, n_resamples: int = 1000, seed: int = 0
@@ -329,7 +360,7 @@ class TargetScores(Answer):
         value = 1 - self.values('mse') / errors.where(errors > 0)
         low, high = bounds(shares.to_numpy(), value.to_numpy(), len(draws.units), confidence_level)
         high = high.clip(max=1)  # no share lies above
-        return value.rename('value').to_frame().assign(low=low, high=high).rename(index=dict(mean='overall'))
+        return value.rename('value').to_frame().assign(low=low, high=high).drop(index='mean')
 
     def only(self, targets: Sequence[str], events: Sequence[str]) -> 'TargetScores':
         """Return this answer with a total over some targets and a mean over some events, to compare; not to save."""
@@ -443,6 +474,7 @@ class TargetScores(Answer):
     def check(self) -> None:
         """Check that the parts fit each other, or raise a ValueError that names one."""
         check_fields(self.about, _ABOUT, 'about')
+        check_fields(dict(unscored=self.about.get('unscored', {})), dict(unscored=_REASONS), 'about')
         for name in _TABLES:
             if not isinstance(self.parts.get(name), pd.DataFrame):
                 raise ValueError(f"the table {name!r} is missing")
@@ -487,11 +519,15 @@ class TargetScores(Answer):
                 )
 
 
-def _with_overall(table: pd.DataFrame, metric: str) -> pd.DataFrame:
-    "Call the sum of errors 'overall'"
-    return table.replace(dict(target={'mean': 'overall'})) if metric == 'mse' else table
+def _without_mean(table: pd.DataFrame, metric: str) -> pd.DataFrame:
+    "Leave out the row of the mean if there is none of this metric"
+    return table if may_average(metric, 'target') else table[table['target'] != 'mean'].reset_index(drop=True)
 
 
+_REASONS = (
+    lambda x: isinstance(x, dict) and all(isinstance(k, str) and isinstance(v, str) for k, v in x.items()),
+    'a reason for each output',
+)
 _ABOUT = dict(head=TEXT, select=TEXT, norm=TEXT, protocol=TEXT, seed=COUNT, n_codes=COUNT, names=NAMES, dropped=COUNTS)
 
 # %% ../../../nbs/06_evaluate/prediction/02_target_scores.ipynb #49c6a973

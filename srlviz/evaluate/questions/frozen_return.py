@@ -110,7 +110,9 @@ class FrozenReturn(Question):
     )
     quick = dict(budget=4096, runs=2)
     metrics = dict(
-        frozen_return=Metric('Return on frozen codes', _frozen_return, low=-np.inf, high=np.inf, chance='permuted')
+        frozen_return=Metric(
+            'Return on frozen codes', _frozen_return, low=-np.inf, high=np.inf, chance='permuted', mean_over=()
+        )
     )
 
     def __post_init__(self):

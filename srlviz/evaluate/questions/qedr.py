@@ -188,16 +188,22 @@ def _gap(answer: Answer, draws: Draws) -> pd.DataFrame:
 class MutualInformationGap(_GapQuestion):
     """How much more information about a factor does its best code have than the second best (MIG, Chen et al. 2018)?
 
-    bins : of equal width, of each code and of each numeric factor
+    bins : of each code and of each numeric factor
     categories : names of numeric factors to treat as categories
+    binning : 'quantile', bins of equally many rows; or 'width', bins of equal width, as published
     """
 
     bins: int = 20
     categories: tuple[str, ...] | str = ()
+    binning: str = 'quantile'
 
     name = 'mig'
     cannot_tell = 'a factor that several codes represent equally well from one that no code represents: both score 0'
     metrics = dict(mig=Metric('Mutual information gap', _gap, chance='permuted', resampled=False))
+
+    def __post_init__(self):
+        if self.binning not in ('quantile', 'width'):
+            raise unknown('binning', self.binning, ('quantile', 'width'))
 
     def fit(self, codes, factors, *, seed=0, progress=True):
         from srlviz.evaluate.disentanglement.mig_sap import fit_mig

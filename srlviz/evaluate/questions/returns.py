@@ -68,11 +68,15 @@ class Returns(Question):
     cannot_tell = 'whether an agent uses its memory: some tasks need none, and MMER is a maximum over the training'
     quick = dict(min_episodes=2)
     needs = 'agent'
-    metrics = {
-        'mmer': Metric('MMER', _fixed('mmer'), low=-np.inf, high=np.inf, resampled=False),
-        'mmer_split': Metric('MMER, split', _fixed('mmer_split'), low=-np.inf, high=np.inf, resampled=False),
-        'final_return': Metric('Final return', _fixed('final_return'), low=-np.inf, high=np.inf, resampled=False),
-        'return': Metric('Mean return', _mean_return, low=-np.inf, high=np.inf),
+    metrics = {  # in units of the task's reward
+        'mmer': Metric('MMER', _fixed('mmer'), low=-np.inf, high=np.inf, resampled=False, mean_over=()),
+        'mmer_split': Metric(
+            'MMER, split', _fixed('mmer_split'), low=-np.inf, high=np.inf, resampled=False, mean_over=()
+        ),
+        'final_return': Metric(
+            'Final return', _fixed('final_return'), low=-np.inf, high=np.inf, resampled=False, mean_over=()
+        ),
+        'return': Metric('Mean return', _mean_return, low=-np.inf, high=np.inf, mean_over=()),
     }
 
     def ask(self, subject, recording=None, *, seed=0, progress=True):

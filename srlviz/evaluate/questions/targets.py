@@ -19,9 +19,9 @@ from ...core.questions import Answer, Question
 
 # %% ../../../nbs/06_evaluate/questions/03_targets.ipynb #178cbe0b
 def _mse(answer: Answer, draws: Draws) -> pd.DataFrame:
-    "Mean squared error of each target; 'mean' is their sum, as in the paper's last column"
+    "Mean squared error of each target, and 'overall', their sum, as in the paper's last column; there is no mean"
     means = pd.DataFrame(draws.means(answer.errors), columns=list(answer.errors))
-    return means.assign(mean=means[answer.targets].sum(axis=1, skipna=False))
+    return means.assign(overall=means[answer.targets].sum(axis=1, skipna=False), mean=np.nan)
 
 
 def _auroc(answer: Answer, draws: Draws) -> pd.DataFrame:
@@ -80,7 +80,7 @@ class SupervisedTargets(Question):
                 raise unknown(name, getattr(self, name), known)
 
     metrics = dict(
-        mse=Metric('MSE', _mse, better='lower', high=np.inf, chance=None),
+        mse=Metric('MSE', _mse, better='lower', high=np.inf, chance=None, mean_over=()),
         r2=Metric('R²', _of_outputs('r2'), low=-np.inf, chance=0.0, resampled=False),
         auroc=Metric('AUROC', _auroc, chance=0.5),
         ece=Metric('calibration error', _calibration_errors, better='lower', resampled=False),

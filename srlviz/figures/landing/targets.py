@@ -8,7 +8,7 @@ __all__ = ['FAILURES', 'MEAN', 'output_words', 'encoder_label', 'has_chosen_widt
            'plot_target_ranking', 'plot_target_gains', 'r2_by_output', 'jitter', 'plot_predicted']
 
 # %% ../../../nbs/07_figures/landing/01_targets.ipynb #d25c34dc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -331,6 +331,13 @@ def _grids_of(scores: pd.DataFrame, metric: str, group: str, sources: Sequence[s
     return {s: target_grid(scores, source=s, metric=metric, group=group, **chosen) for s in shown}
 
 
+def _with_empty(grid: TargetGrid, targets: Sequence[str]) -> TargetGrid:
+    "Add columns for targets without a number"
+    columns = sorted({*grid.value, *targets}, key=target_rank)
+    value, count = (table.reindex(columns=columns) for table in (grid.value, grid.count))
+    return grid._replace(value=value, count=count, mean=grid.mean.reindex(columns))
+
+
 def plot_target_table(
     scores: pd.DataFrame,
     *,
@@ -342,6 +349,7 @@ def plot_target_table(
     show: str = 'difference',
     sources: Sequence[str] | None = None,
     intervals: pd.DataFrame | None = None,
+    unscored: Mapping[str, str] | None = None,
     selected: Sequence | None = None,
     line: int = 21,
     width: int | None = None,
@@ -355,6 +363,7 @@ def plot_target_table(
     show : 'difference' from MEAN, or 'value'
     sources : 'ours', 'paper', or both side by side; all of the table if None
     intervals : method, inputs, n_codes, target, low, high and n (flights) of values of ours, for the hover text
+    unscored : target that no row of ours has -> why it has no number; its column is drawn empty
     selected : (inputs, method, n_codes, source, target) of a cell to frame
     line : pixels of a row;  width : available pixels
 
@@ -365,6 +374,9 @@ def plot_target_table(
     if not any(len(g.value) for g in grids.values()):
         chosen = ', '.join(f'{k} {v!r}' for k, v in dict(inputs=inputs, n_codes=n_codes).items() if v is not None)
         raise ValueError(f"no encoder of the table has {chosen or 'a score of a target'} and {metric}")
+    unscored = {t: why for t, why in (unscored or {}).items() if 'ours' in grids and t not in grids['ours'].value}
+    if unscored:
+        grids['ours'] = _with_empty(grids['ours'], unscored)
     tables = _tables_of(grids)
     marks = training_marks(scores, grids['ours'].value.index) if 'ours' in grids else {}
     with_width = _shows_width(tables.value.index)
@@ -381,6 +393,8 @@ def plot_target_table(
         return text + marks.get(key, '') * ('paper' in grids and column[0] == 'ours')
 
     def tell(key, column, _):
+        if column[0] == 'ours' and column[1] in unscored:
+            return f'{output_words(column[1])}: no number, {unscored[column[1]]}'
         words = _cell_words(tables, key, column, intervals)
         mark = marks.get(key, '') if column[0] == 'ours' else ''
         return f'{words}<br>{mark} {_MARKS[mark]}' if mark else words

@@ -425,11 +425,11 @@ def errors_in(result, conditions: pd.Series) -> pd.Series:
 
     Returns
     -------
-    condition -> sum of the errors
+    condition -> sum of the errors; NaN where a target has no error, as a sum without it would look better
     """
     condition = result.windows['flight'].map(conditions).fillna('')
     errors = result.errors[result.targets]  # NaN without a truth: a flight without touchdown
-    return errors.groupby(condition.to_numpy()).mean().sum(axis=1, min_count=1).drop('', errors='ignore')
+    return errors.groupby(condition.to_numpy()).mean().sum(axis=1, skipna=False).drop('', errors='ignore')
 
 # %% ../../../nbs/09_studies/papers/07_landing.ipynb #399d2b73
 _PARAMETERS = dict(method=TEXT, n_codes=COUNT, inputs=TEXT, seed=COUNT)

@@ -591,6 +591,8 @@ class TargetTable(Board, Explorer):
         inputs, method, n_codes, pressed, target = [*data, '', '', 0, '', ''][:5]
         if not method or (label := encoder_label((method, int(n_codes or 0), inputs))) not in self.encoders:
             return {}
+        if target in self._unscored() and target not in self.table.targets[self.group]:
+            return {}
         self.pressed = pressed
         return dict(target=target, method=label)
 
@@ -634,10 +636,22 @@ class TargetTable(Board, Explorer):
     def plot_map(self, half: bool = False) -> go.Figure:
         sources = None if self.source == 'both' else [self.source]
         look = self._table_look() | dict(show=self.show, sources=sources, intervals=self.bounds())
+        look |= dict(unscored=self._unscored())
         if not half:
             return plot_target_table(self.table.scores, **look, selected=self.cell_data())
         fig = plot_target_table(self.table.scores, **look, width=HALF_PAGE['width'], line=18)
         return fig.update_layout(title_font_size=13)
+
+    def _unscored(self) -> dict[str, str]:
+        """Return why targets of the shown group and metric have no number in the results: target -> reason."""
+        reasons = {}
+        for label in self.predictions:
+            result = self.predictions[label]
+            shown = [*result.names] if self.group == 'targets' else list(getattr(result, 'present', ()))
+            shown += ['overall'] * (self.group == 'targets' and self.metric == 'mse')
+            found = getattr(result, 'unscored', {})
+            reasons |= {k: found[k] for k in shown if k in found and k not in self.table.left_out}
+        return reasons
 
     def _table_look(self) -> dict:
         """Return the choices as arguments of the figures."""
