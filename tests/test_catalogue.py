@@ -73,6 +73,32 @@ def test_memories_in_bfloat16_are_close_to_float32(memory):
     assert (y_half.float() - y).abs().max() <= 0.1 * y.abs().max()
 
 
+@pytest.mark.parametrize('name', MEMORIES)
+def test_memories_in_bfloat16_do_not_drift(name):
+    "After hundreds of steps, the error relative to float32 with equal weights is as small as at the beginning."
+    torch.manual_seed(1)
+    memory = MEMORIES[name](5, 32)
+    half = deepcopy(memory).to(torch.bfloat16).eval()
+    exact = deepcopy(memory).eval()
+    weights = half.state_dict()
+    exact.load_state_dict({k: v.float() if v.is_floating_point() else v for k, v in weights.items()})
+    steps = 120 if name == 'DNC' else 800
+    x = torch.randn(4, steps, 5).bfloat16()
+
+    def act(model, x):
+        "Outputs of a memory that gets two steps at a time"
+        state, outputs = model.initial_state(4), []
+        for start in range(0, steps, 2):
+            y, state = model(x[:, start : start + 2], state)
+            outputs.append(y.float())
+        return torch.cat(outputs, 1)
+
+    with torch.no_grad():
+        expected = act(exact, x.float())
+        error = (act(half, x) - expected)[:, -50:].square().mean().sqrt()
+    assert error <= 0.03 * expected.std()
+
+
 def test_memories_refuse_invalid_inputs(memory):
     name, x, state = type(memory).__name__, torch.randn(2, 3, 5), memory.initial_state(2)
     for invalid in x[..., :4], x[:, :0], x[0], x.double(), x.long(), torch.full_like(x, float('nan')):

@@ -8,14 +8,19 @@ import json, math, os, struct, subprocess, sys, time, tracemalloc
 import numpy as np
 import pytest, torch
 from safetensors.torch import load_file, safe_open, save_file
+from torch import nn
 
+import srlviz
 from srlviz.core import saving
 from srlviz.core.protocols import catalog, tiny_recording
+from srlviz.core.recordings import Recording
 from srlviz.core.saving import load_encoder, save_encoder
 from srlviz.encoders.baselines import Majority, RandomCNN
+from srlviz.encoders.custom import as_encoder
 from srlviz.encoders.frames.contrast import STDIM
 from srlviz.encoders.frames.cpc import CPC
 from srlviz.encoders.frames.supervised import Supervised
+from srlviz.memories.recurrent import LSTM
 
 SMALL = dict(epochs=1, batch_size=4, shrink=2, n_codes=4, device='cpu', progress=False)
 
@@ -329,3 +334,68 @@ def test_encoders_of_a_script_run_in_processes_and_are_cached(tmp_path):
     assert len(first) == 8
     assert changed(first, repeated) == {'local'}  # the others report the seconds of the first run
     assert changed(first, other) == {'local', 'right'}
+
+
+class Mixing(nn.Module):
+    "A linear layer, and one that reads the rows of a batch together, in evaluation mode too"
+
+    def __init__(self, kind):
+        super().__init__()
+        torch.manual_seed(0)
+        self.kind, self.first, self.lstm = kind, nn.Linear(4, 8), nn.LSTM(8, 8)
+        self.norm, self.attention = nn.BatchNorm1d(8), nn.MultiheadAttention(8, 2)
+
+    def forward(self, x):
+        x = self.first(x)
+        if self.kind == 'lstm':
+            return self.lstm(x)[0]
+        if self.kind == 'norm':
+            return self.norm.train()(x)
+        return x + self.attention(x, x, x)[0]
+
+
+@pytest.fixture(scope='module')
+def rows():
+    rng = np.random.default_rng(0)
+    values, factor = rng.normal(size=(600, 4)).astype(np.float32), rng.integers(0, 3, 600)
+    recording = Recording.from_arrays(values, episode=np.arange(600) // 60, factors=dict(y=factor))
+    return recording.with_split(probe=0.5, valid=0.2, test=0.3)
+
+
+@pytest.mark.parametrize('kind', ['lstm', 'norm', 'attention'])
+def test_networks_that_mix_the_rows_of_a_batch_are_refused_and_unchanged(kind, rows):
+    "By as_encoder, one of its layers, and probe; the layer before is encoded"
+    net, once = Mixing(kind), Mixing(kind)
+    with torch.no_grad():
+        once(torch.from_numpy(np.array(rows[0].obs['vector'])))
+    with pytest.raises(ValueError, match='Mixing.*Memory'):
+        as_encoder(net).encode(rows)
+    for name, value in net.state_dict().items():
+        assert value.equal(once.state_dict()[name]), name  # as after the first batch
+    with pytest.raises(ValueError, match='Mixing.*Memory'):
+        srlviz.probe(net, rows, progress=False, baselines=())
+    with pytest.raises(ValueError, match='Mixing.*Memory'):
+        as_encoder(net, layer=kind).encode(rows)
+    assert as_encoder(net, layer='first').encode(rows)[0].shape == (60, 8)
+
+
+def test_a_trained_lstm_is_probed_as_a_memory(rows):
+    "Its codes are the states of torch's LSTM, each episode from its start, whatever the batch"
+    torch.manual_seed(0)
+    lstm, memory = nn.LSTM(4, 8), LSTM(4, 8)
+    memory.layer.load_state_dict(lstm.state_dict())
+    codes = as_encoder(memory).encode(rows)
+    for i in 0, 9:
+        with torch.no_grad():
+            outputs, (h, c) = lstm(torch.from_numpy(np.array(rows[i].obs['vector'])))
+        np.testing.assert_allclose(codes[i][:, :8], outputs, atol=1e-5)
+        np.testing.assert_allclose(codes[i][-1, 8:], c[0], atol=1e-5)
+    assert len(srlviz.probe(memory, rows, progress=False, baselines=()).scores)
+
+
+def test_random_codes_are_reported_and_constant_ones_accepted(rows):
+    noisy = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
+    noisy.register_forward_hook(lambda module, x, y: nn.functional.dropout(y))
+    with pytest.warns(UserWarning, match='random numbers'):
+        as_encoder(noisy).encode(rows)
+    as_encoder(lambda x: x * 0).encode(rows)

@@ -6,6 +6,7 @@
 __all__ = ['as_encoder', 'layer_encoders']
 
 # %% ../../nbs/03_encoders/01_custom.ipynb #a3930fe7
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
@@ -19,7 +20,9 @@ from ..core.views.resize import area_means
 from ..core.files import check_whole
 from ..core.names import unknown
 from ..core.parameters import Parameters
+from ..core.policies import _seed_globals
 from ..core.recordings import Recording
+from ..core.states import stepped_states
 from ..core.training import evaluation_mode
 from ..core.values import as_float32
 from .frames.cnn import frame_shape
@@ -88,6 +91,7 @@ class _Network(Parameters):
 
     def __init__(self, net, read: _Reader, batch_size: int = 64, layer: str | None = None, maps: str = 'flat'):
         self.net, self.read, self.batch_size, self.layer, self.maps = net, read, batch_size, layer, maps
+        self._rows_checked = False
 
     def fit(self, recording: Recording):
         """Do nothing."""
@@ -110,6 +114,8 @@ class _Network(Parameters):
                 for start in range(0, len(e), self.batch_size):
                     x = self.read(values, start, min(len(e), start + self.batch_size))
                     batches.append(self._codes(x))
+                    if not self._rows_checked:
+                        self._rows_checked = _check_rows(self.net, self._codes, x, batches[-1])
                     bar.update(len(x))
                 codes.append(as_float32(np.concatenate(batches), 'codes'))
         if codes:
@@ -247,6 +253,135 @@ def _layer_codes(outputs: Mapping, layer: str, maps: str, n: int) -> np.ndarray:
 def _has_rows(output, n: int) -> bool:
     return isinstance(output, torch.Tensor) and output.ndim > 0 and len(output) == n
 
+# %% ../../nbs/03_encoders/01_custom.ipynb #c3d1b002
+_ROWS_TOLERANCE = 0.05, 1e-3  # of the standard deviation and of the size of a code
+
+
+@contextmanager
+def _restored(net):
+    "Context after which a module has the attributes and the buffers that it had"
+    modules, values = [], []
+    if isinstance(net, nn.Module):
+        modules = [m for m in net.modules() if not isinstance(m, torch.jit.ScriptModule)]
+        values = [(b, b.clone()) for b in net.buffers()]
+    attributes = [(m, dict(vars(m)), dict(m._buffers)) for m in modules]
+    try:
+        yield
+    finally:
+        for module, attribute, buffers in attributes:
+            vars(module).clear()
+            vars(module).update(attribute)
+            module._buffers.update(buffers)
+        for buffer, value in values:
+            buffer.copy_(value)
+
+
+def _changed(codes: np.ndarray, expected: np.ndarray, spread: np.ndarray) -> float:
+    """The largest difference between codes (n, n_codes) of the same rows, as a share of `spread` (n_codes,), their
+    standard deviation; 0 if it is within the tolerance"""
+    if codes.shape != expected.shape:
+        return np.inf
+    if not np.isfinite(expected).all():
+        return 0.0  # refused elsewhere
+    of_spread, of_size = _ROWS_TOLERANCE
+    difference = np.nan_to_num(np.abs(codes - expected).max(0), nan=np.inf)
+    within = difference <= of_spread * spread + of_size * np.abs(expected).max(0)
+    share = np.divide(difference, spread, out=np.full(len(spread), np.inf), where=spread > 1e-9 * difference)
+    return 0.0 if within.all() else float(share[~within].max())
+
+
+def _by_up_to(share: float) -> str:
+    return f", by up to {share:.0%} of their standard deviation" if np.isfinite(share) else ''
+
+
+def _check_rows(net, encode: Callable, x: torch.Tensor, codes: np.ndarray) -> bool:
+    """Check that a network gives each row the same codes with other rows in its batch, and with the same ones.
+
+    Parameters
+    ----------
+    net : the network, to restore its state and to name it
+    encode : batch -> codes (B, n_codes)
+    x, codes : a batch and its codes
+
+    Returns
+    -------
+    Whether it could be checked: the batch has rows that differ
+
+    Raises
+    ------
+    ValueError : if codes depend on other rows of the batch, or on previous calls. Random codes are a warning
+    """
+    others = x.clone()
+    others[::2] = x[-1]
+    if others.equal(x):
+        return False
+    kept, name = slice(1, None, 2), type(net).__name__
+    spread = codes.astype(float).std(0)
+    with _restored(net):
+        with _seed_globals(np.random.default_rng(0)):
+            among_others = encode(others)
+        change = _changed(among_others[kept], codes[kept], spread)
+        if not change:
+            return True
+        repeated = []
+        for seed in 0, 0, 1:
+            with _seed_globals(np.random.default_rng(seed)):
+                repeated.append(encode(x))
+    first, same_seed, other_seed = repeated
+    wrap = (
+        "pass a network that reads sequences as a memory: a subclass of srlviz.memories.memory.Memory with "
+        "run(x, state, starts), such as LSTM, whose layer is torch's"
+    )
+    if _changed(same_seed, first, spread):
+        raise ValueError(f"{name} gives equal input other codes in its next call, so it keeps a state; {wrap}")
+    noise = _changed(other_seed, first, spread)
+    if noise:
+        warnings.warn(
+            f"{name} gives equal input different codes{_by_up_to(noise)}: it draws random numbers in evaluation mode, "
+            "too, as does F.dropout without training=self.training, or a sampled code; return the mean instead",
+            stacklevel=4,
+        )
+        return True
+    raise ValueError(
+        f"{name} gives a row other codes when other rows stand beside it in the batch{_by_up_to(change)}, as does an "
+        "LSTM that takes a batch for a sequence, batch normalisation in training mode or attention over the batch, but "
+        f"each row is encoded by itself; {wrap}"
+    )
+
+# %% ../../nbs/03_encoders/01_custom.ipynb #c3d1b004
+class _States(Parameters):
+    "The encoder that `as_encoder` returns for a memory"
+
+    level, n_codes = 'step', None  # n_codes is set by the first `encode`
+
+    def __init__(self, memory, read: _Reader, batch_size: int = 16):
+        self.memory, self.read, self.batch_size = memory, read, batch_size
+
+    def fit(self, recording: Recording):
+        """Do nothing."""
+        return self
+
+    def encode(self, recording: Recording, progress: bool = True) -> list[np.ndarray]:
+        """Return the state after each step of each episode, float32 (T, n_codes)."""
+        reader = type(self.memory).__name__
+        name = self.read.select(recording, reader)
+        if len(recording) and len(recording[0].obs[name].shape) != 2:
+            raise ValueError(f"{reader} is a memory, which reads rows of numbers (T, F); {name!r} are pictures")
+        parameters = self.memory.parameters() if isinstance(self.memory, nn.Module) else ()
+        like = next(iter(parameters), torch.zeros(()))
+        codes = []
+        with evaluation_mode(self.memory):
+            for first in range(0, len(recording), self.batch_size):
+                episodes = recording[first : first + self.batch_size]
+                rows = [self.read(e.obs[name], 0, len(e)).to(like) for e in episodes]
+                codes += [as_float32(c, 'codes') for c in stepped_states(self.memory, rows)]
+        if codes:
+            self.n_codes = codes[0].shape[1]
+        return codes
+
+    def __repr__(self):
+        return f"as_encoder({type(self.memory).__name__})"
+
 # %% ../../nbs/03_encoders/01_custom.ipynb #ce74697d
 def as_encoder(
     net: nn.Module | Callable,
@@ -265,7 +400,7 @@ def as_encoder(
     Parameters
     ----------
     net : a torch module, or a function of a tensor: a batch of frames (see `layout`), or of rows of numbers float32
-        (B, F) -> (B, n_codes)
+        (B, F) -> (B, n_codes), each row independent of the others. Or a memory, whose codes are its states
     size : (height, width) to which frames are resized; None: as recorded
     stack : number of consecutive frames to stack as channels, oldest first, or of rows of numbers to concatenate
     scale : divisor of pixels, as float32; None: uint8, 0 to 255
@@ -287,13 +422,17 @@ def as_encoder(
 
     Raises
     ------
-    ValueError : for invalid arguments; in `encode`, if the network fails on its input, or does not return a vector for
-        each row
+    ValueError : for invalid arguments; in `encode`, if the network fails on its input, does not return a vector for
+        each row, or returns another one when other rows stand in the batch, or in the next call
     """
     if not callable(net):
         raise ValueError(f"net is a torch module or a function of a batch of frames; got {type(net).__name__}")
     if maps not in _MAPS:
         raise unknown('maps', maps, _MAPS)
+    if callable(getattr(net, 'initial_state', None)):
+        if layer is not None:
+            raise ValueError(f"the codes of a memory are its state; got layer={layer!r} for {type(net).__name__}")
+        return _States(net, _Reader(size, stack, scale, layout, inputs))
     if layer is not None:
         if not isinstance(net, nn.Module):
             raise ValueError(f"layer={layer!r} needs a torch module, which has layers; got {type(net).__name__}")

@@ -163,15 +163,18 @@ class IndRNN(Memory):
 
     autocasts = False  # relu has no bound, and a unit may remember for thousands of steps
 
+    def initial_state(self, batch_size: int = 1) -> Tensor:
+        "Zeros (batch_size, 2, n_hidden), in float32 or better."
+        return precise(super().initial_state(batch_size))
+
     def run(self, x, state, starts):
         kind = x.dtype
-        x, state, u, last = (
+        x, u, last = (
             precise(x),
-            precise(state),
             _Limited.apply(precise(self.recurrent), 2 ** (1 / self.max_steps)),
             [],
         )
         for i, layer in enumerate(self.layers):
             x = indrnn_layer(x, precise(layer.weight), precise(layer.bias), u[i], state[:, i], starts)
             last.append(x[:, -1])
-        return x.to(kind), torch.stack(last, 1).to(kind)
+        return x.to(kind), torch.stack(last, 1)

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .memory import Memory
+from .memory import Memory, precise
 
 # %% ../../nbs/04_memories/04_lmu.ipynb #13cc9fba
 @functools.lru_cache(8)
@@ -156,20 +156,38 @@ class LMU(Memory):
 
     autocasts = False  # the memory is a sum over many steps
 
+    def initial_state(self, batch_size: int = 1):
+        "Zeros (batch_size, n_hidden) and (batch_size, order), in float32 or better."
+        return tuple(precise(s) for s in super().initial_state(batch_size))
+
+    def _apply(self, fn, recurse=True):
+        "Convert the weights, as `to` does, but the fixed matrices to float32 or better only"
+        exact = self.powers, self.pulse
+        super()._apply(fn, recurse)
+        if precise(self.powers) is not self.powers:
+            self.powers, self.pulse = (precise(z).to(self.powers.device) for z in exact)
+        return self
+
+    def _weights(self) -> list[Tensor]:
+        "e_x, e_h, e_m, W_x, W_h and W_m, in float32 or better"
+        return [precise(w) for w in (self.e_x, self.e_h, self.e_m, self.W_x, self.W_h, self.W_m)]
+
     def run(self, x, state, starts):
-        (h, m), x, starts = state, x.transpose(0, 1), starts.t()
-        return (self._plain if len(x) < 8 else self._sequence)(x, h, m, starts)
+        (h, m), kind, x, starts = state, x.dtype, precise(x).transpose(0, 1), starts.t()
+        y, state = (self._plain if len(x) < 8 else self._sequence)(x, h, m, starts)
+        return y.to(kind), state
 
     @torch.compiler.disable(reason="a sequence runs uncompiled: its loop has a custom gradient")
     def _sequence(self, x, h, m, starts):
-        enters = torch.cat([self.W_m @ self.B, self.B.new_ones(1)])  # how u_t reaches [h_t, u_t]
+        e_x, e_h, e_m, W_x, W_h, W_m = self._weights()
+        enters = torch.cat([W_m @ self.B, self.B.new_ones(1)])  # how u_t reaches [h_t, u_t]
 
         def wide(W, e):
             return torch.cat([W, W.new_zeros(len(W), 1)], 1) + e[:, None] * enters
 
-        X = x @ wide(self.W_x.t(), self.e_x)  # (T, B, n_hidden + 1)
-        read = wide((self.W_m @ self.A).t(), self.e_m)  # of the memory before a step
-        W, n, ys = torch.cat([wide(self.W_h.t(), self.e_h), self.pulse @ read]), len(X) if self.fades else 16, []
+        X = x @ wide(W_x.t(), e_x)  # (T, B, n_hidden + 1)
+        read = wide((W_m @ self.A).t(), e_m)  # of the memory before a step
+        W, n, ys = torch.cat([wide(W_h.t(), e_h), self.pulse @ read]), len(X) if self.fades else 16, []
         for X, new in zip(X.split(n), starts.split(n)):
             X, m = self._carried(X, m, new, read)
             y, u = _Steps.apply(X, h, W, new)
@@ -179,11 +197,12 @@ class LMU(Memory):
 
     def _plain(self, x, h, m, starts):
         "The equations, for acting: a few steps are not worth multiplying out."
+        e_x, e_h, e_m, W_x, W_h, W_m = self._weights()
         ys = []
         for x, start in zip(x, starts[:, :, None]):
             h, m = h.masked_fill(start, 0), m.masked_fill(start, 0)
-            m = m @ self.A.t() + (x @ self.e_x + h @ self.e_h + m @ self.e_m)[:, None] * self.B
-            h = torch.tanh(x @ self.W_x.t() + h @ self.W_h.t() + m @ self.W_m.t())
+            m = m @ self.A.t() + (x @ e_x + h @ e_h + m @ e_m)[:, None] * self.B
+            h = torch.tanh(x @ W_x.t() + h @ W_h.t() + m @ W_m.t())
             ys.append(h)
         return torch.stack(ys, 1), (h, m)
 
