@@ -15,8 +15,7 @@ import pandas as pd
 import torch
 
 from ..core.names import unknown
-from ..core.leaks import repeated_rows
-from ..core.questions import Answer, Question, complete_rows, question_named
+from ..core.questions import Answer, Question, complete_rows, data_warnings, question_named
 from ..core.scores import SCORE_COLUMNS, check_scores
 from ..core.training import threads
 
@@ -149,7 +148,7 @@ def linear_probe(
     codes, factors, left_out = complete_rows(codes, factors)
     result = fit_probe(question, codes, factors, seed=seed, progress=progress, label=label)
     result.about |= dict(left_out=left_out) if left_out else {}
-    result.warn(repeated_rows(codes, factors))
+    result.warn(data_warnings(codes, factors))
     return result
 
 

@@ -17,7 +17,7 @@ import pandas as pd
 
 from ..core.files import check_whole
 from ..core.jobs.progress import Bar
-from ..core.questions import Answer, Question, complete_rows, permute_episodes, question_named
+from ..core.questions import Answer, Question, complete_rows, data_warnings, permute_episodes, question_named
 from .disentanglement.dci import boosted_importance
 from .disentanglement.entropy import Completeness, Disentanglement, as_importance, completeness
 from .disentanglement.entropy import disentanglement
@@ -495,6 +495,7 @@ def qedr_path(
     codes, factors, left_out = complete_rows(codes, factors)
     aligned = check_inputs(codes, factors, categories)
     shuffled = check_inputs(permute_episodes(codes, factors), factors, categories)
+    warnings = data_warnings(codes, factors)
     results = []
     fits = _lassos(aligned, alphas, tol, progress)
     fits_to_shuffled = _lassos(shuffled, alphas, tol, False)
@@ -503,6 +504,7 @@ def qedr_path(
         result.add_bounds()
         result.add_permuted(_score_fit(question, shuffled, chance, 0))
         result.about |= dict(left_out=left_out) if left_out else {}
+        result.warn(warnings)
         results.append(result)
     return results
 

@@ -30,18 +30,18 @@ from srlviz.core.files import (
     write_json,
 )
 from ..core.names import catalog
-from ..core.questions import load_answers, save_answers
 from ..core.metrics import find_metric
-from ..core.recordings import Factor, Recording, align, load_recording
+from ..core.questions import Answer, load_answers, save_answers, warning_lines
+from ..core.recordings import Factor, Recording, load_recording
 from ..core.saving import load_encoder, save_encoder
-from ..core.scores import SCORE_COLUMNS, check_scores, load_scores, merge_scores, save_scores, score_row
-from ..core.scores import with_labels
+from ..core.scores import SCORE_COLUMNS, load_scores, merge_scores, save_scores, with_labels
 from ..core.views.coded import CODINGS, CodedEpisodes, encode_values
 from ..data.atari import drop_duplicates, prune_factors, record_atari, split_episodes
 from ..encoders.custom import as_encoder
 from ..envs.atari import GAMES, game_name
-from ..evaluate.prediction.heads import fit_head
 from ..evaluate.probe import NORMS, ProbeResult, caveat_words, unconverged_line
+from ..evaluate.questions.probe import LinearProbe
+from ..evaluate.questions.regression import Regression
 from .load import read_recording
 from .matrix.representations import REFERENCES, NamedReference
 from .methods import Method, find_methods
@@ -56,6 +56,7 @@ class Probed:
     recording : the probed recording, with its split
     left_out : factor that was not probed -> reason
     fitted : name of a method ('net') -> an object with `encoder`, fitted, and `codes`, one array for each episode
+    regressions : name of a method -> Answer of `Regression` about the factors that are numbers
     in_order : factors of whole numbers that were taken as numbers because of their values, not as stated
     """
 
@@ -65,6 +66,7 @@ class Probed:
     left_out: Mapping[str, str] = field(default_factory=dict)
     fitted: Mapping[str, FittedMethod] = field(default_factory=dict)
     in_order: Sequence[str] = ()
+    regressions: Mapping[str, Answer] = field(default_factory=dict)
 
     @property
     def encoders(self) -> dict:
@@ -87,7 +89,8 @@ class Probed:
     @property
     def r2(self) -> pd.DataFrame:
         """R² of the test split by continuous factor and label: at most 1; 0 is the mean of the training rows."""
-        rows = with_labels(self.scores.query("metric == 'r2'"))
+        rows = with_labels(self.scores.query("metric == 'r2_linear'"))
+        rows = rows[rows['target'] != 'mean']
         table = rows.pivot_table('value', 'target', 'label', sort=False, observed=True)
         return table.round(3) if len(table) else pd.DataFrame(index=pd.Index([], name='target'))
 
@@ -95,7 +98,7 @@ class Probed:
         """Scores of the factors that are categories."""
         if not self.results:
             raise ValueError("no factor is a category, whose predictions can be drawn; `r2` has the scores")
-        return self.scores.query("metric != 'r2'")
+        return self.scores.query("metric != 'r2_linear'")
 
     def heatmap(self):
         """Draw a heat map of the scores of categories, variables by methods."""
@@ -131,6 +134,8 @@ class Probed:
             save_scores(self.scores, temporary / 'scores.csv')
             if self.results:
                 save_answers([*self.results.values()], temporary / 'results.npz')
+            if self.regressions:
+                save_answers([*self.regressions.values()], temporary / 'regressions.npz')
             np.savez_compressed(temporary / 'codes.npz', **{k: np.vstack(c) for k, c in self.codes.items()})
             self.recording.save(temporary / 'recording')
             make_folder(temporary / 'encoders')
@@ -139,6 +144,8 @@ class Probed:
                     save_encoder(encoder, temporary / 'encoders' / f'{name}.safetensors')
             levels = {name: 'step' if np.ndim(c[0]) == 2 else 'episode' for name, c in self.codes.items()}
             header = dict(format=_FORMAT, labels=[*self.results], methods=levels, left_out=dict(self.left_out))
+            if self.regressions:
+                header['regressions'] = [*self.regressions]
             if self.in_order:
                 header['in_order'] = [*self.in_order]
             write_json(temporary / 'probe.json', header)
@@ -158,14 +165,18 @@ class Probed:
             if caveats:
                 lines.append(f'included despite caveats: {caveats}')
         if len(self.r2):
-            metric = find_metric('r2')
-            lines += [f"{metric.label} on {where} (at most {metric.best:g}; 0: the mean)", self.r2.round(2).to_string()]
+            metric = find_metric('r2_linear')
+            lines += [
+                f"{metric.label} on {where} (at most {metric.best:g}; 0: the mean of the training rows)",
+                self.r2.round(2).to_string(),
+            ]
             if self.in_order:
                 classes = {name: 'class' for name in self.in_order}
                 lines.append(f"whole numbers in order, taken as numbers; as classes: factors={classes}")
         unconverged = unconverged_line(self.results)
         if unconverged:
             lines.append(unconverged)
+        lines += warning_lines(self.results | self.regressions)
         for factor in self.recording.factors:
             doubt = doubt_words(self.scores['task'].iloc[0], factor.name)
             lines += [f'{factor.name}: {doubt}'] if doubt else []
@@ -235,11 +246,19 @@ def load_probe(folder: str | Path) -> Probed:
         if not isinstance(reason, str):
             raise ValueError(f"{path}: left_out: the reason of {name!r:.80} is {reason!r:.80}; expected text")
     scores = load_scores(inside(folder, 'scores.csv'))
-    metric = 'f1' if results else 'r2'
+    metric = 'f1' if results else 'r2_linear'
     if scores.query("metric == @metric and source == 'srlviz'").empty:
         raise ValueError(f"{inside(folder, 'scores.csv')} has no {metric} of a probe")
-    in_order = check_fields({'in_order': header.get('in_order', [])}, {'in_order': TEXTS}, path)['in_order']
-    return Probed(dict(zip(header['labels'], results)), scores, recording, left_out, fitted, in_order)
+    optional = {name: header.get(name, []) for name in ('in_order', 'regressions')}
+    check_fields(optional, dict.fromkeys(optional, TEXTS), path)
+    names = optional['regressions']
+    regressions = load_answers(inside(folder, 'regressions.npz')) if names else []
+    if len(regressions) != len({*names}) or not all(isinstance(a.question, Regression) for a in regressions):
+        raise ValueError(f"{path}: regressions are {names!r:.80}; regressions.npz has other answers")
+    answers = dict(zip(names, regressions))
+    return Probed(
+        dict(zip(header['labels'], results)), scores, recording, left_out, fitted, optional['in_order'], answers
+    )
 
 # %% ../../nbs/09_studies/05_quick.ipynb #d1ad53ff
 def _as_recording(data, columns: Mapping) -> Recording | None:
@@ -346,25 +365,20 @@ def _record_game(game, frames, policy, version, seed, out, progress) -> Recordin
     return drop_duplicates(prune_factors(split_episodes(recording, seed, probe=0.7, valid=0.1, test=0.2)))
 
 # %% ../../nbs/09_studies/05_quick.ipynb #a7637270
-def _regression_scores(codes: Mapping[str, list], recording: Recording, **columns) -> pd.DataFrame:
-    "Score table of R² on the test split: each method's ridge regression for each factor"
-    rows = []
+def _ask_regressions(
+    codes: Mapping[str, list], recording: Recording, seed: int, **columns
+) -> tuple[dict[str, Answer], pd.DataFrame]:
+    "Ask each method's linear head about the factors that are numbers; return the answers and their score table"
+    answers, tables = {}, []
+    groups = {f.name: f.group for f in recording.factors}
     for method, one in codes.items():
-        x, tables = align(one, recording)
-        names = list(tables['probe'])
-        if not names:
+        if np.ndim(one[0]) == 1 and all(np.shape(recording[0].factors[name]) for name in groups):
             continue  # codes of whole episodes, and factors of steps
-        mean, deviation = x['probe'].mean(0, dtype=np.float64), x['probe'].std(0, dtype=np.float64)
-        x = {s: (a - mean) / np.where(deviation > 0, deviation, 1) for s, a in x.items()}
-        centre, spread = tables['probe'].mean(), tables['probe'].std(ddof=0)
-        z = {s: ((t - centre) / spread).to_numpy() for s, t in tables.items()}
-        predicted, _ = fit_head('linear', x, z)
-        r2 = 1 - ((predicted['test'] - z['test']) ** 2).mean(0) / z['test'].var(0)
-        about = dict(method=method, n_codes=len(mean), norm='standardize' if deviation.any() else 'none')
-        groups = {f.name: f.group for f in recording.factors}
-        for name, value in zip(names, r2):
-            rows.append(score_row(**columns, **about, metric='r2', target=name, group=groups[name], value=value))
-    return check_scores(pd.DataFrame(rows, columns=list(SCORE_COLUMNS)))
+        answers[method] = Regression(epochs=0).ask(one, recording, seed=seed, progress=False)
+        norm = 'standardize' if np.ptp(np.vstack(one), axis=0).any() else 'none'  # of constant codes
+        table = answers[method].scores(method=method, norm=norm, **columns)
+        tables.append(table.assign(group=table['target'].map(groups).fillna('')))
+    return answers, merge_scores(*tables) if tables else pd.DataFrame(columns=list(SCORE_COLUMNS))
 
 # %% ../../nbs/09_studies/05_quick.ipynb #56e22bc9
 def probe(
@@ -449,9 +463,9 @@ def probe(
         prepared, numbers, left_out = _prepare_factors(recording)
         study = 'own'
         task = prepared.name or 'own'
-        how = dict(n_classes=None, protocol='fixed', lr=0.01)
+        how = {name: value for name, value in LinearProbe.defaults.items() if name != 'norm'}
         methods = {m.name: _for_steps(m, prepared, [*prepared.factors, *numbers.factors]) for m in methods.values()}
-    fitted = {}
+    fitted, regressions = {}, {}
     fit = prepared['fit' if 'fit' in prepared.split else 'probe'].replace(split=None)
     with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as folder:
         encoder = dict(seed=seed, epochs=epochs)
@@ -476,8 +490,8 @@ def probe(
             results, table = {}, pd.DataFrame(columns=list(SCORE_COLUMNS))
         if numbers.factors:
             codes = {name: f.codes for name, f in fitted.items()}
-            columns = dict(study=study, task=task, data='random', inputs='frames', protocol='fixed', seed=seed)
-            more = _regression_scores(codes, numbers, **columns)
+            columns = dict(study=study, task=task, data='random', inputs='frames')
+            regressions, more = _ask_regressions(codes, numbers, seed, **columns)
             tables = [t for t in (table, more) if len(t)]
             if not tables:
                 raise ValueError("codes are of whole episodes, factors of steps; an encoder with pool=None codes steps")
@@ -485,7 +499,7 @@ def probe(
     first = numbers[0].factors
     decided = [f.name for f in numbers.factors if f.by_values]
     in_order = [name for name in decided if np.asarray(first[name]).dtype.kind in 'iu']
-    return Probed(results, table, prepared, left_out, fitted, in_order)
+    return Probed(results, table, prepared, left_out, fitted, in_order, regressions)
 
 # %% ../../nbs/09_studies/05_quick.ipynb #40adedb1
 def _named_methods(net, options) -> dict:

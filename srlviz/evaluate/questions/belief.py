@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from ...core.bootstrap import Draws
-from ...core.leaks import overlapping_windows, repeated_rows
+from ...core.leaks import overlapping_windows
 from ...core.metrics import Metric
-from ...core.questions import Answer, Question, check_codes, complete_rows
+from ...core.questions import Answer, Question, check_codes, complete_rows, data_warnings
 from ...core.recordings import Recording
 from ..prediction.linear import fit_linear, varying
 
@@ -157,7 +157,7 @@ class BeliefSkill(Question):
         heads = fit_linear({s: codes[s] for s in belief}, belief)
         answer = _answer(self, codes['test'], factors['test'], belief['test'], heads, columns)
         answer.about |= dict(n_codes=int(codes['test'].shape[1]), seed=seed)
-        answer.warn(repeated_rows(codes, factors) + overlapping_windows(recording))
+        answer.warn(data_warnings(codes, factors) + overlapping_windows(recording))
         if left_out | constant:
             answer.about['left_out'] = left_out | constant
         return answer
