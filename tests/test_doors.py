@@ -1,13 +1,18 @@
 """Whatever people bring goes through every door in the same way: right, or refused in one sentence."""
 
 import json
+from types import SimpleNamespace
 
+import gymnasium
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import srlviz
+from gymnasium import spaces
 from srlviz.core.recordings import Episode, Factor, Recording
-from srlviz.data.importers import load_csv, load_lerobot, load_minari
+from srlviz.data.importers import from_rollout, load_csv, load_lerobot, load_minari
 from srlviz.studies.load import load, read_recording
 from srlviz.studies.run import run_study
 from torch import nn
@@ -278,3 +283,170 @@ def test_a_study_by_papermill_reads_it(kind, tmp_path):
         run_study('own_table', parameters, tmp_path / 'out', progress=False)
     result = srlviz.load(tmp_path / 'out' / 'probe')
     assert result.f1.loc['room'].item() > 0.9 and result.r2.index.tolist() == ['life']
+
+
+def space_of(x):
+    "The Gymnasium space of rows (T, ...)"
+    if x.dtype == np.uint8:
+        return spaces.Box(0, 255, x.shape[1:], np.uint8)
+    return spaces.Box(-np.inf, np.inf, x.shape[1:], x.dtype)
+
+
+class Replay(gymnasium.Env):
+    """An environment that replays rows of observations and factors, in one buffer each."""
+
+    action_space = spaces.Discrete(2)
+
+    def __init__(self, obs, factors):
+        self.rows, self.values = obs, factors
+        self.observation_space = space_of(obs)
+        self.buffer = obs[0].copy()
+
+    def factors(self):
+        return {k: v[self.t] for k, v in self.values.items()}
+
+    def observe(self):
+        self.buffer[:] = self.rows[self.t]
+        return self.buffer
+
+    def reset(self, seed=None, options=None):
+        self.t = 0
+        return self.observe(), {}
+
+    def step(self, action):
+        self.t += 1
+        is_end = self.t == len(self.rows) - 1
+        return self.observe(), 0.0, False, is_end, {}
+
+
+def by_rollout(obs, factors, folder):
+    ends = np.arange(len(obs))[:, None] == len(obs) - 1
+    return from_rollout(obs[:, None], truncated=ends, factors={k: np.array(v)[:, None] for k, v in factors.items()})
+
+
+def by_record(obs, factors, folder):
+    obs = np.append(obs, obs[-1:], 0)  # the last one has no action
+    factors = {k: [*v, v[-1]] for k, v in factors.items()}
+    return srlviz.record(Replay(obs, factors), 1, progress=False)
+
+
+def by_minari(obs, factors, folder):
+    n = len(obs)
+    longer = {k: np.append(v, v[-1:], 0) for k, v in dict(factors, obs=obs).items()}
+    episode = SimpleNamespace(
+        id=0,
+        observations=longer.pop('obs'),
+        actions=np.zeros(n, int),
+        rewards=np.zeros(n),
+        terminations=np.zeros(n, bool),
+        infos=longer,
+    )
+    facts = dict(
+        observation_space=space_of(obs),
+        action_space=spaces.Discrete(2),
+        episode_indices=np.arange(1),
+        spec=SimpleNamespace(dataset_id='replay-v0', env_spec=None),
+        storage=SimpleNamespace(get_episode_metadata=lambda which: [dict(total_steps=n)]),
+    )
+    return load_minari(type('Set', (SimpleNamespace,), {'__getitem__': lambda self, i: episode})(**facts))
+
+
+def by_lerobot(obs, factors, folder):
+    n = len(obs)
+    columns = {'observation.image' if obs.ndim > 2 else 'observation.state': obs, 'index': np.arange(n)}
+    columns |= {f'factor.{k}': np.array(v) for k, v in factors.items()}
+    features = {}
+    for k, x in columns.items():
+        features[k] = dict(dtype='string' if x.dtype.kind == 'U' else str(x.dtype), shape=[*(x.shape[1:] or [1])])
+    for name in ('data/chunk-000', 'meta/episodes/chunk-000'):
+        (folder / name).mkdir(parents=True)
+    info = dict(codebase_version='v3.0', fps=10, features=features, total_episodes=1, total_frames=n)
+    (folder / 'meta/info.json').write_text(json.dumps(info))
+    rows = {k: [*x.reshape(n, -1)] if x.ndim > 1 else x for k, x in columns.items()}
+    pq.write_table(pa.table(rows), folder / 'data/chunk-000/file-000.parquet')
+    place = {'data/chunk_index': [0], 'data/file_index': [0]}
+    episodes = dict(episode_index=[0], length=[n], dataset_from_index=[0], **place)
+    pq.write_table(pa.table(episodes), folder / 'meta/episodes/chunk-000/file-000.parquet')
+    return load_lerobot(folder)
+
+
+DOORS = {'from_rollout': by_rollout, 'record': by_record, 'load_minari': by_minari, 'load_lerobot': by_lerobot}
+ROWS = np.random.default_rng(0).normal(size=(200, 2)).astype(np.float32)
+
+
+@pytest.fixture(params=DOORS)
+def door(request, tmp_path):
+    "A function that gives rows of observations and factors to a door, and reads the recording"
+    made = DOORS[request.param]
+
+    def read(obs=ROWS, **factors):
+        recording = read_recording(made(np.asarray(obs), factors, tmp_path))
+        (episode,) = recording
+        return recording, {k: np.asarray(v) for k, v in episode.obs.items()}, dict(episode.factors)
+
+    read.name = request.param
+    return read
+
+
+def numbers_of(obs):
+    "The rows of numbers, under whatever name"
+    return obs['sensors'] if 'sensors' in obs else obs['vector']
+
+
+def test_rows_are_the_same_at_every_door(door):
+    recording, obs, factors = door(x=ROWS[:, 0])
+    assert np.array_equal(numbers_of(obs), ROWS) and np.array_equal(factors['x'], ROWS[:, 0])
+    assert recording.lengths.tolist() == [200]
+
+
+def test_the_kind_of_a_factor_follows_from_its_values_at_every_door(door):
+    life = np.arange(200)[::-1].copy()
+    recording, _, factors = door(life=life, room=life % 7, lit=(life % 2).astype(float), heat=ROWS[:, 0])
+    kinds = {f.name: f.kind for f in recording.factors}
+    assert kinds == dict(life='continuous', room='categorical', lit='categorical', heat='continuous')
+    assert factors['life'].tolist() == life.tolist()
+
+
+def test_words_are_classes_at_every_door(door):
+    words = np.array(['hall', 'attic'] * 100)
+    recording, _, factors = door(room=words, x=ROWS[:, 0])
+    if door.name == 'load_minari':  # an info of text is no factor
+        assert [*factors] == ['x']
+        return
+    assert rooms_of(recording) == ('attic', 'hall') and factors['room'].tolist() == [1, 0] * 100
+
+
+@pytest.mark.parametrize('rows', ['lossy', 'large'])
+def test_what_float32_loses_is_named_at_every_door(rows, door):
+    if rows == 'lossy':
+        with pytest.warns(UserWarning, match='loses precision as float32.*such as 5812345'):
+            door(5_812_345.05 + 0.2 * (np.arange(200.0)[:, None] % 2))
+    else:
+        with pytest.raises(ValueError, match='holds 1e[+]39 in row 7.*float32'):
+            door(np.where(np.arange(200)[:, None] == 7, 1e39, 1.0))
+
+
+@pytest.mark.parametrize('shape', [(12, 9, 3), (3, 12, 9), (12, 9), (4, 12, 9)])
+def test_a_picture_is_in_one_layout_at_every_door(shape, door):
+    pictures = np.random.default_rng(0).integers(0, 255, (20, *shape), np.uint8)
+    _, obs, _ = door(pictures, x=ROWS[:20, 0])
+    expected = pictures if len(shape) == 3 else pictures[..., None]
+    expected = expected.transpose(0, 2, 3, 1) if shape[0] < 5 else expected
+    (found,) = obs.values()
+    assert found.dtype == np.uint8 and np.array_equal(found, expected)
+
+
+def test_an_absent_float_is_nan_or_refused_at_every_door(door):
+    x = np.where(np.arange(200) == 3, np.nan, ROWS[:, 0])
+    if door.name == 'from_rollout':
+        with pytest.raises(ValueError, match="'x' is absent in row 3"):
+            door(x=x)
+        return
+    _, _, factors = door(x=x)
+    assert np.flatnonzero(np.isnan(factors['x'])).tolist() == [3]
+
+
+@pytest.mark.parametrize('name', ['t', 'episode', 'mean'])
+def test_reserved_names_are_refused_at_every_door(name, door):
+    with pytest.raises(ValueError, match=f'{name!r}'):
+        door(**{name: ROWS[:, 0]})

@@ -23,6 +23,7 @@ from srlviz.data.atari import record_atari
 from srlviz.data.importers import from_rollout
 from srlviz.data.popgym import record_pomdp
 from srlviz.data.worlds.gym import GymWorld
+from srlviz.envs.pomdp.base import FactorNote
 from srlviz.widgets.agents.play import PlayWidget
 
 BOX = spaces.Box(-99, 99, (2,), np.float32)
@@ -391,6 +392,28 @@ def test_a_function_of_the_environment_may_lack_a_factor_as_well():
 
     recording = srlviz.record(GymWorld(Sometimes(lambda t: None), factors=factors), 1, progress=False)
     assert np.nan_to_num(recording[0].factors['x'], nan=-1).tolist() == [0, -1, 2, 3]
+
+
+@pytest.mark.parametrize('values', [[2.5, 'a'], ['a', 2.5], ['a', True]])
+def test_a_factor_that_is_text_and_a_number_is_refused(values):
+    with pytest.raises(ValueError, match="'x' of .*is text, as in row .*, and numbers, as in row"):
+        srlviz.record(Sometimes(lambda t: dict(x=values[t > 1])), 1, progress=False)
+
+
+def test_an_environment_states_the_kind_of_a_factor_or_its_values_do():
+    class Long(Sometimes):
+        def factors(self):
+            return dict(t_left=200 - self.t)
+
+    env = Long(lambda t: None, n=200)
+    for note, kind in (
+        (None, 'continuous'),
+        (FactorNote('left'), 'categorical'),
+        (FactorNote('', kind=''), 'continuous'),
+    ):
+        env.factor_notes = {} if note is None else dict(t_left=note)
+        for recording in record_pomdp(env, 1, progress=False), srlviz.record(env, 1, progress=False):
+            assert [f.kind for f in recording.factors] == [kind]
 
 
 def test_a_factor_of_later_episodes_is_refused():
