@@ -1155,7 +1155,7 @@ def _sensor_columns(table: pd.DataFrame, starts: np.ndarray, seconds: np.ndarray
             left_out.append(f"{k!r:.80} ({'booleans' if column.dtype.kind == 'b' else _text_words(column)})")
         elif _CLOCK.fullmatch(words):
             left_out.append(f"{k!r:.80} (time or number of the row)")
-        elif only_counts(_plain_numbers(column), starts, seconds):
+        elif only_counts(np.asarray(column, None if isinstance(column.dtype, np.dtype) else float), starts, seconds):
             counting.append(k)
         else:
             sensors.append(k)
@@ -1176,11 +1176,6 @@ def _sensor_columns(table: pd.DataFrame, starts: np.ndarray, seconds: np.ndarray
 def _text_words(column: pd.Series) -> str:
     found = first_non_number(column)
     return f"text: {found[1]!r:.40} in row {found[0]:,}" if found else 'text'
-
-
-def _plain_numbers(column: pd.Series) -> np.ndarray:
-    "A column of numbers as an array; float64 with NaN where values are missing"
-    return column.to_numpy() if isinstance(column.dtype, np.dtype) else column.to_numpy(float, na_value=np.nan)
 
 
 def _numbers(column: pd.Series, name: str, fill: str | None) -> np.ndarray:
