@@ -1,4 +1,4 @@
-"""Skill and what builds on it: its zero, factors that are one number twice, controls, the gain of a network, and bits."""
+"""Skill and what builds on it: its zero, a number that stands twice, controls, the gain of a network, and bits."""
 
 import numpy as np, pandas as pd, pytest
 from sklearn.linear_model import Ridge
@@ -56,7 +56,7 @@ def test_a_constant_code_has_skill_zero_in_every_resample(question, metrics):
 
 
 def test_skill_by_hand():
-    "Trained on 0, 0, 3, with mean 1: in the test, 1 to 4, the constant errs by 0, 1, 4, 9 squared, and the head by 1 each."
+    "Trained on 0, 0, 3 (mean 1): the constant errs by 0, 1, 4 and 9, squared, in the test, and the head by 1 each."
     answer = Answer(
         Shift(),
         pd.DataFrame(dict(x=[1.0, 2, 3, 4], c=[0, 0, 1, 2])).rename_axis('episode'),
