@@ -20,7 +20,7 @@ from ..core.glossary import define
 from ..core.metrics import find_metric, may_average, metric_label
 from ..core.names import unknown
 from ..core.recordings import Recording
-from ..core.questions import Answer
+from ..core.questions import Answer, leak_words
 from ..core.scores import merge_scores, with_labels
 from ..figures.inks import MUTED
 from ..figures.probe import plot_probe_trace
@@ -389,6 +389,12 @@ class ScoreBoard(Board, Explorer):
         """Return whether 'higher' or 'lower' values of the chosen metric are better."""
         return getattr(find_metric(self.metric), 'better', 'higher')
 
+    def answer(self, column: tuple = ()) -> Answer | None:
+        """Return the answer behind the chosen cell, or behind that of another column of its row."""
+        n = len(self.row_names)
+        column = column or tuple(self.cell[n:])
+        return self.answers.get((*self.cell[:n], *column)) or self.answers.get(column)
+
     def items(self, column: tuple = ()) -> pd.DataFrame | None:
         """Return the predictions behind the chosen cell, of its factor if it has one; None without an answer.
 
@@ -396,9 +402,7 @@ class ScoreBoard(Board, Explorer):
         ----------
         column : key of another column of the same row; () for that of the cell
         """
-        n = len(self.row_names)
-        column = column or tuple(self.cell[n:])
-        answer = self.answers.get((*self.cell[:n], *column)) or self.answers.get(column)
+        answer = self.answer(column)
         if answer is None:
             return None
         items = answer.items
@@ -490,7 +494,9 @@ class ScoreBoard(Board, Explorer):
             view.layout.display = 'none' if fig is None else ''
             if fig is not None:
                 view.figure = fig.update_layout(width=None)
-        self.hint.value = '' if self.cell else 'Click a cell to see its details.'
+        answer = self.answer()
+        doubts = leak_words(answer) if answer is not None else ''
+        self.hint.value = f'Warning: {doubts}.' if doubts else '' if self.cell else 'Click a cell to see its details.'
 
     def figures(self) -> list[go.Figure]:
         """Draw everything that `to_html` writes."""

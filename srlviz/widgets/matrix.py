@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 import traitlets
 
 from ..core.metrics import metric_label, questions
-from ..core.questions import Answer
+from ..core.questions import Answer, leak_words
 from ..core.recordings import Recording
 from ..core.scores import check_scores
 from ..evaluate.order import column_ranks
@@ -22,7 +22,7 @@ from ..figures.probe import plot_probe_trace
 from ..figures.scores.intervals import plot_intervals
 from ..figures.scores.matrix import plot_matrix
 from ..figures.style import pretty
-from .base import Explorer, columns
+from .base import Explorer, SafeHTML, columns
 from .board import HALF_PAGE, Board, Choice, blank_figure
 from .moment import Moment
 from .views import PlotView
@@ -158,8 +158,9 @@ class CrossMatrix(Board, Explorer):
         self.details = [
             PlotView(label='the chosen cell', scrub=k > 0, config=dict(displayModeBar=False)) for k in range(2)
         ]
+        self.hint = SafeHTML()
         self.make_parts(task=task, question=question)
-        right = [self.menu_row('cell'), *self.details]
+        right = [self.menu_row('cell'), self.hint, *self.details]
         self.moment = None
         if self.recordings:
             self.moment = Moment(self.recordings.get(self.task) or next(iter(self.recordings.values())))
@@ -258,6 +259,8 @@ class CrossMatrix(Board, Explorer):
             view.layout.display = 'none' if figure is None else ''
             if figure is not None:
                 view.figure = figure.update_layout(width=None)
+        doubts = leak_words(self.answer) if self.answer is not None else ''
+        self.hint.value = f'Warning: {doubts}.' if doubts else ''
 
     def detail(self) -> list[go.Figure]:
         """Draw the chosen cell: its scores, with intervals if they can be resampled, and predictions of its target."""

@@ -41,7 +41,7 @@ from srlviz.core.files import (
 from ...core.jobs.progress import Bar
 from ...core.metrics import find_metric, headlines, questions as all_questions
 from ...core.names import unique_name, unknown
-from ...core.questions import Answer, Question, question_named
+from ...core.questions import Answer, Question, leak_words, question_named
 from ...core.recordings import Recording
 from ...core.scores import SCORE_COLUMNS, check_scores, score_row, spell_method
 from ...core.views.cameras import pick_camera
@@ -112,6 +112,7 @@ class Scorecard:
     settings : seed, worlds and questions, as plain values
     cells : table with `CELL_COLUMNS`
     reasons : (representation, world, question) -> why there is no score
+    warnings : (representation, world, question) -> what makes a score doubtful
     moments : the worst moments of each cell of `names`, with `MOMENT_COLUMNS`; t counts moments of the setting, as in
         `recordings`
     rows : representation, world, n_codes, seconds (of CPU time)
@@ -128,6 +129,7 @@ class Scorecard:
     moments: pd.DataFrame
     rows: pd.DataFrame
     versions: dict[str, str]
+    warnings: dict[tuple[str, str, str], str] = field(default_factory=dict)
     answers: Mapping[tuple[str, str, str], Answer] = field(default_factory=dict)
     recordings: Mapping[str, Recording] = field(default_factory=dict)
 
@@ -183,11 +185,18 @@ class Scorecard:
 
     def reason_lines(self, world: str) -> list[str]:
         """List why cells of `names` in a world have no score, a line for each reason."""
+        return self._lines(self.reasons, world)
+
+    def warning_lines(self, world: str) -> list[str]:
+        """List what makes scores of `names` in a world doubtful, a line for each warning."""
+        return self._lines(self.warnings, world)
+
+    def _lines(self, words: Mapping[tuple[str, str, str], str], world: str) -> list[str]:
         found = {}
-        for (name, where, question), reason in self.reasons.items():
+        for (name, where, question), text in words.items():
             if name in self.names and where == world:
-                found.setdefault(reason, {}).setdefault(pretty(question), name)
-        return [f'{", ".join(questions)}: {reason}' for reason, questions in found.items()]
+                found.setdefault(text, {}).setdefault(pretty(question), name)
+        return [f'{", ".join(questions)}: {text}' for text, questions in found.items()]
 
     def worst(self, world: str = '', question: str = '', name: str = '') -> pd.DataFrame:
         """Return the worst moments of a cell: factor, episode, t, truth, predicted, error; worst first.
@@ -244,6 +253,7 @@ class Scorecard:
             table = self.table(world)
             if len(table):
                 parts.append(table.to_string())
+            parts += [f'  warning: {line}' for line in self.warning_lines(world)]
             parts += [f'  no score: {textwrap.shorten(line, 110)}' for line in self.reason_lines(world)]
         return '\n'.join(parts)
 
@@ -412,7 +422,7 @@ class _Run:
         self.settings, self.asked, self.deadline = settings, asked, deadline
         self.budget = Budget(epochs, seed)
         self.recordings, self.moments = {}, {}
-        self.answers, self.reasons, self.failures = {}, {}, {}
+        self.answers, self.reasons, self.warnings, self.failures = {}, {}, {}, {}
         self.rows, self.begun = [], set()
 
     def ask(self, row: str, representation, setting: Setting, fit: bool | None):
@@ -461,6 +471,9 @@ class _Run:
             key = dict(representation=row, world=world, question=question)
             baseline = None if row == BASELINE else self.answers.get((BASELINE, world, question))
             cells.append(cell_rows(answer, baseline).assign(**key))
+            doubts = leak_words(answer)
+            if doubts:
+                self.warnings[row, world, question] = doubts
             if row == name:
                 moments.append(worst_moments(answer.truth, answer.predicted).assign(**key))
         settings = dict(
@@ -475,6 +488,7 @@ class _Run:
             settings=settings,
             cells=_stacked(cells, CELL_COLUMNS),
             reasons=self.reasons,
+            warnings=self.warnings,
             moments=_stacked(moments, MOMENT_COLUMNS),
             rows=pd.DataFrame(self.rows, columns=_ROW_COLUMNS),
             versions=dict(srlviz=srlviz.__version__, python=platform.python_version()) | packages,
@@ -537,9 +551,11 @@ def _is_plain(x) -> bool:
 def _to_json(card: Scorecard) -> dict:
     "Convert a card to plain values"
     reasons = [(*key, reason) for key, reason in card.reasons.items()]
+    warnings = [(*key, words) for key, words in card.warnings.items()]
     tables = dict(
         cells=card.cells,
         reasons=pd.DataFrame(reasons, columns=[*_REASONS]),
+        warnings=pd.DataFrame(warnings, columns=[*_WARNINGS]),
         moments=card.moments,
         rows=card.rows,
     )
@@ -564,6 +580,7 @@ _PLAIN: Field = (_is_plain, 'text, a finite number, a boolean or null')
 _KEY = dict(representation=_NAME, world=_NAME, question=_NAME)
 _CELLS = _KEY | dict(metric=_NAME, target=_NAME, value=_REAL, **dict.fromkeys(CELL_COLUMNS[6:], _GAP))
 _REASONS = _KEY | dict(reason=(lambda x: _is_text(x, _MAX_REASON), f'text of at most {_MAX_REASON} characters'))
+_WARNINGS = _KEY | dict(words=_REASONS['reason'])
 _MOMENTS = _KEY | dict(factor=_NAME, episode=COUNT, t=COUNT, truth=_PLAIN, predicted=_PLAIN, error=_REAL)
 _ROWS = dict(representation=_NAME, world=_NAME, n_codes=COUNT, seconds=_REAL)
 _CARD: dict[str, Field] = dict(
@@ -639,17 +656,22 @@ def load_card(path: str | Path) -> Scorecard:
         if len({*names}) < len(names):
             raise ValueError("references: a name is among names, too")
         known = dict(representation=names, world=[*settings['worlds']], question=[*settings['questions']])
-        for name, columns in dict(cells=_CELLS, reasons=_REASONS, moments=_MOMENTS, rows=_ROWS).items():
+        content.setdefault('warnings', {name: [] for name in _WARNINGS})  # of a card of 0.2
+        parts_of_card = dict(cells=_CELLS, reasons=_REASONS, warnings=_WARNINGS, moments=_MOMENTS, rows=_ROWS)
+        for name, columns in parts_of_card.items():
             tables[name] = _read_columns(content[name], columns, name)
             _check_members(tables[name], known, name)
         _check_cells(tables['cells'])
         reasons = {tuple(row[:3]): row[3] for row in tables.pop('reasons')[[*_REASONS]].to_numpy()}
+        warnings = {tuple(row[:3]): row[3] for row in tables.pop('warnings')[[*_WARNINGS]].to_numpy()}
         rows = tables['rows'].astype(dict(n_codes=int, seconds=float))
         if rows.duplicated(['representation', 'world']).any():
             raise ValueError("rows: a representation is twice in a world")
         tables['rows'] = rows
         parts = {k: tuple(content[k]) for k in ('names', 'references')}
-        parts |= dict(versions={k: versions[k] for k in _VERSIONS}, settings=settings, reasons=reasons)
+        parts |= dict(
+            versions={k: versions[k] for k in _VERSIONS}, settings=settings, reasons=reasons, warnings=warnings
+        )
         card = Scorecard(**parts, **tables)
         pairs = {*zip(rows['representation'], rows['world'])}
         for pair in zip(tables['cells']['representation'], tables['cells']['world']):
@@ -733,9 +755,10 @@ def merge_cards(cards: Sequence[Scorecard | str | Path]) -> Scorecard:
     cells = _stacked([card.cells for card in renamed], CELL_COLUMNS).drop_duplicates(key, ignore_index=True)
     scored = {*cells[key[:3]].itertuples(index=False, name=None)}
     rows = pd.concat([card.rows for card in renamed]).drop_duplicates(['representation', 'world'], ignore_index=True)
-    reasons, answers, recordings = {}, {}, {}
+    reasons, warnings, answers, recordings = {}, {}, {}, {}
     for card in renamed:
         reasons |= {k: v for k, v in card.reasons.items() if k not in scored and k not in reasons}
+        warnings = {**card.warnings, **warnings}
         answers = {**card.answers, **answers}
         recordings = {**card.recordings, **recordings}
     return Scorecard(
@@ -744,6 +767,7 @@ def merge_cards(cards: Sequence[Scorecard | str | Path]) -> Scorecard:
         settings=settings,
         cells=cells,
         reasons=reasons,
+        warnings=warnings,
         moments=_stacked([card.moments for card in renamed], MOMENT_COLUMNS),
         rows=rows,
         versions=cards[0].versions,
@@ -779,7 +803,7 @@ def _renamed(card: Scorecard, new: Mapping[str, str]) -> Scorecard:
         table = getattr(card, name)
         tables[name] = table.assign(representation=table['representation'].map(lambda k: new.get(k, k)))
     keyed = {}
-    for name in ('reasons', 'answers'):
+    for name in ('reasons', 'warnings', 'answers'):
         keyed[name] = {(new.get(k, k), *rest): v for (k, *rest), v in getattr(card, name).items()}
     return replace(card, **tables, **keyed)
 
@@ -802,9 +826,10 @@ def _page_parts(card: Scorecard) -> list:
         table = card.table(world)
         if len(table):
             parts += [card.widget(task=world, interactive=False).figure(), _table_html(table)]
-        lines = [Markup('<li>{}</li>').format(line) for line in card.reason_lines(world)]
-        if lines:
-            parts.append(Markup('<h3>No score</h3><ul>{}</ul>').format(Markup('').join(lines)))
+        for title, lines in {'Warnings': card.warning_lines(world), 'No score': card.reason_lines(world)}.items():
+            listed = Markup('').join(Markup('<li>{}</li>').format(line) for line in lines)
+            if lines:
+                parts.append(Markup('<h3>{}</h3><ul>{}</ul>').format(title, listed))
         parts += _moment_parts(card, world)
     versions = ', '.join(f'{name} {words}' for name, words in card.versions.items())
     return [*parts, Markup('<p>{}</p>').format(versions)]
