@@ -116,7 +116,7 @@ def _policy_codes(policy, view: PolicyView, recording: Recording, layer: str | N
         function = partial(BaseModel.extract_features, policy, features_extractor=policy.pi_features_extractor)
     else:
         function = _features_of_policy(policy)
-    with torch.no_grad():
+    with evaluation_mode(policy):
         codes = [_batches(policy, view(e.obs), function) for e in recording]
         if layer is None and hasattr(policy, 'lstm_actor'):
             memory = _Recurrent(policy.lstm_actor)
