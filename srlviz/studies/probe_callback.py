@@ -6,8 +6,9 @@
 __all__ = ['default_codes', 'ProbeCallback']
 
 # %% ../../nbs/09_studies/12_probe_callback.ipynb #49060058
-import time, warnings
-from collections.abc import Callable
+import sys, time, warnings
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -17,28 +18,144 @@ from torch import nn
 from ..core.bootstrap import Draws
 from ..core.files import check_whole
 from ..core.jobs.curves import log_curve
+from ..core.names import unknown
+from ..core.policies import PolicyView
 from ..core.questions import complete_rows
 from ..core.recordings import Recording, align
+from ..core.states import stepped_states
 from ..core.training import evaluation_mode, seeded
-from ..encoders.custom import as_encoder
+from ..encoders.custom import _kept_outputs, _layer_codes, as_encoder
 from ..evaluate.prediction.linear import constants, fit_linear, repeated_factors, skills, varying
 from ..evaluate.questions.rank import effective_rank, spectra
 
 # %% ../../nbs/09_studies/12_probe_callback.ipynb #5b02e36b
+_HEADS = ('latent_pi', 'mu', 'q_net', 'quantile_net', 'action_net')  # of networks of actors, and of Q values
+
+
+def _is_policy(net) -> bool:
+    "Whether a network is a policy of stable-baselines3 or sb3-contrib"
+    return isinstance(net, nn.Module) and callable(getattr(net, 'extract_features', None))
+
+
+def _without_last(head: nn.Module) -> nn.Module:
+    "The layers of a network before its last linear one; all, if its end is hidden itself"
+    layers = [*head] if isinstance(head, nn.Sequential) else [head]
+    linear = [i for i, layer in enumerate(layers) if isinstance(layer, nn.Linear)]
+    return nn.Sequential(*layers[: linear[-1]]) if linear else nn.Sequential()
+
+
 def _features_of_policy(policy: nn.Module) -> Callable:
-    "The function of observations that computes what a policy of stable-baselines3 chooses actions from"
+    """The function of observations that computes the last hidden layer of a policy of stable-baselines3.
+
+    Raises
+    ------
+    ValueError : if it has none, or none that is known
+    """
+    from stable_baselines3.common.policies import BaseModel
+
     if hasattr(policy, 'mlp_extractor'):
+        network, hidden = policy, policy.mlp_extractor.policy_net
         extractor = getattr(policy, 'pi_features_extractor', policy.features_extractor)
-        return lambda obs: policy.mlp_extractor.forward_actor(policy.extract_features(obs, extractor))
-    network = getattr(policy, 'q_net', None) or getattr(policy, 'actor', policy)
-    return lambda obs: network.extract_features(obs, network.features_extractor)
+    else:
+        parts = [getattr(policy, k, None) for k in ('actor', 'q_net', 'quantile_net')]
+        network = next((part for part in parts if hasattr(part, 'extract_features')), policy)
+        head = next((k for k in _HEADS if isinstance(getattr(network, k, None), nn.Module)), None)
+        if head is None:
+            raise ValueError(_undecided(policy, 'has none of the networks that are known here'))
+        network_head = getattr(network, head)
+        hidden = network_head if head == 'latent_pi' else _without_last(network_head)
+        extractor = network.features_extractor
+    if not any(True for part in (extractor, hidden) for _ in part.parameters()):
+        raise ValueError(_undecided(policy, 'has no hidden layer: its codes would be the observations'))
+    return lambda obs: hidden(BaseModel.extract_features(network, obs, extractor))
 
 
-def default_codes(net: nn.Module, recording: Recording) -> list[np.ndarray]:
-    """Encode a recording by a network; of a policy of stable-baselines3 take the features of the actor."""
-    if not hasattr(net, 'extract_features'):
-        return as_encoder(net).encode(recording, progress=False)
-    return as_encoder(_features_of_policy(net), scale=None).encode(recording, progress=False)
+def _undecided(net: nn.Module, why: str) -> str:
+    "Message for a network whose codes cannot be decided"
+    names = ', '.join([name for name, _ in net.named_modules() if name][:12])
+    return (
+        f"{type(net).__name__} {why}; say which codes are meant by layer=, one of {names}, ..., or by encode=, a "
+        "function of the network and the recording"
+    )
+
+
+class _Recurrent(nn.Module):
+    "The LSTM of a recurrent actor as a memory: (features (B, 1, F), state) -> (outputs, state of h and c (B, L, H))"
+
+    def __init__(self, lstm: nn.LSTM):
+        super().__init__()
+        self.lstm = lstm
+
+    def forward(self, x, state=None):
+        if state is not None:
+            state = tuple(s.transpose(0, 1).contiguous() for s in state)  # (L, B, H)
+        y, state = self.lstm(x.transpose(0, 1), state)
+        return y.transpose(0, 1), tuple(s.transpose(0, 1) for s in state)
+
+
+def _batches(policy, seen, function: Callable, size: int = 256) -> torch.Tensor:
+    "Apply a function to the observations of an episode, array or name -> array, in batches on the policy's device"
+    parts = seen if isinstance(seen, Mapping) else {'': seen}
+    n = len(next(iter(parts.values())))
+    outputs = []
+    for start in range(0, n, size):
+        batch = {k: torch.as_tensor(np.array(x[start : start + size]), device=policy.device) for k, x in parts.items()}
+        outputs.append(function(batch if isinstance(seen, Mapping) else batch['']))
+    return torch.cat(outputs).float()
+
+
+def _policy_codes(policy, view: PolicyView, recording: Recording, layer: str | None) -> list[np.ndarray]:
+    "Encode a recording by a policy of stable-baselines3"
+    if layer is not None:
+        if layer not in dict(policy.named_modules()):
+            raise unknown('layer', layer, [name for name, _ in policy.named_modules() if name])
+        function = partial(_layer_of_policy, policy, layer)
+    elif hasattr(policy, 'lstm_actor'):
+        from stable_baselines3.common.policies import BaseModel
+
+        function = partial(BaseModel.extract_features, policy, features_extractor=policy.pi_features_extractor)
+    else:
+        function = _features_of_policy(policy)
+    with evaluation_mode(policy):
+        codes = [_batches(policy, view(e.obs), function) for e in recording]
+        if layer is None and hasattr(policy, 'lstm_actor'):
+            memory = _Recurrent(policy.lstm_actor)
+            groups = [codes[i : i + 16] for i in range(0, len(codes), 16)]
+            return [c for rows in groups for c in stepped_states(memory, rows)]
+    return [c.flatten(1).cpu().numpy() for c in codes]
+
+
+def _layer_of_policy(policy, layer: str, obs) -> torch.Tensor:
+    "The output of a layer of a policy that chooses actions for a batch of observations"
+    n = len(next(iter(obs.values()))) if isinstance(obs, Mapping) else len(obs)
+    with _kept_outputs(policy, [layer]) as outputs:
+        policy._predict(obs, deterministic=True)
+    return torch.from_numpy(_layer_codes(outputs, layer, 'flat', n))
+
+
+def default_codes(net, recording: Recording, layer: str | None = None) -> list[np.ndarray]:
+    """Encode a recording by a network; by a policy of stable-baselines3, its last hidden layer.
+
+    Parameters
+    ----------
+    net : a network; or a model of stable-baselines3, whose vector environments normalise and stack the recording's
+        observations; or its policy, without these
+    layer : name of a layer, whose output are the codes
+
+    Returns
+    -------
+    float32 codes (T, n_codes) of each episode
+
+    Raises
+    ------
+    ValueError : for a network whose codes cannot be decided, an unknown layer, or observations that it cannot read
+    """
+    policy = getattr(net, 'policy', net)
+    if _is_policy(policy):
+        return _policy_codes(policy, PolicyView(net), recording, layer)
+    if isinstance(policy, nn.Module) and type(policy).forward is nn.Module.forward:
+        raise ValueError(_undecided(policy, 'has no forward').replace('layer=, one of', 'one of its parts,'))
+    return as_encoder(net, layer=layer).encode(recording, progress=False)
 
 # %% ../../nbs/09_studies/12_probe_callback.ipynb #2b0ddf21
 class ProbeCallback:
@@ -48,7 +165,11 @@ class ProbeCallback:
     ----------
     recording : with factors, and the splits 'probe', 'valid' (optional) and 'test'; a few thousand rows suffice
     every : steps between measurements, in the unit of the training; the first step is measured, too
-    encode : (network, recording) -> codes, one array per episode; see `default_codes`
+    encode : (network, recording) -> codes, one array per episode; None: `default_codes`, see above. Of a model of
+        stable-baselines3 it gets the policy, and the observations as they were recorded
+    model : the network, or the model of stable-baselines3, to check at once that it can be probed; None: it is
+        checked before `model.learn` takes its first step, and elsewhere in the first measurement
+    layer : name of a layer, whose output are the codes
 
     Attributes
     ----------
@@ -60,15 +181,26 @@ class ProbeCallback:
 
     Raises
     ------
-    ValueError : for a recording without factors that vary, or without the splits; in the first measurement, if the
-        network cannot encode it, or has more codes than 'test' has rows, which limit their rank. Later failures, such
-        as codes that are not finite, are NaN with a warning
+    ValueError : for a recording without factors that vary, or without the splits; if the network cannot encode it,
+        what its codes are cannot be decided, or it has more codes than 'test' has rows, which limit their rank: at
+        once or before training, see `model`, or else in the first measurement. Later failures, such as codes that are
+        not finite, are NaN with a warning
     """
 
     state_key = _legacy_state_key = 'ProbeCallback'  # of Lightning
 
-    def __init__(self, recording: Recording, every: int = 1000, encode: Callable = default_codes):
-        self.recording = recording
+    def __init__(
+        self,
+        recording: Recording,
+        every: int = 1000,
+        encode: Callable | None = None,
+        *,
+        model=None,
+        layer: str | None = None,
+    ):
+        if encode is not None and layer is not None:
+            raise ValueError(f"encode says what the codes are, so layer must be None; got {layer!r}")
+        self.recording, self.layer = recording, layer
         self.every = check_whole(every, 'every', 1)
         self.encode = encode
         self._next_step = 0
@@ -78,6 +210,12 @@ class ProbeCallback:
         self._factors, constant = varying(complete, ('probe', 'test'))
         self._complete = {s: factors[s].index.get_indexer(table.index) for s, table in complete.items()}
         self.left_out = gaps | constant
+        if 'stable_baselines3' in sys.modules:
+            from stable_baselines3.common.callbacks import BaseCallback
+
+            BaseCallback.register(type(self))  # so that `learn` calls init_callback, and accepts it in a list
+        if model is not None:
+            self.init_callback(model)
 
     @property
     def history_(self) -> pd.DataFrame:
@@ -88,15 +226,35 @@ class ProbeCallback:
 
         Parameters
         ----------
-        step, net : number of the training step, and the network; stable-baselines3 gives its local and global variables
+        step, net : number of the training step, and the network or the model of stable-baselines3, which gives its
+            local and global variables instead
         """
         if isinstance(step, dict):
-            model = step['self']
-            step, net = model.num_timesteps, model.policy
+            net = step['self']
+            step = net.num_timesteps
         if step >= self._next_step:
             self._next_step = (step // self.every + 1) * self.every
             self.measure(step, net)
         return True  # stable-baselines3 stops at False
+
+    def init_callback(self, model) -> None:
+        """Check that a network can be probed: a hook of stable-baselines3, before training."""
+        self.model = model
+        if self.encode is not None:
+            return
+        n_codes = self._encoded(model, self.recording[:1])[0].shape[1]
+        n_rows = len(self._factors['test'])
+        if n_codes > n_rows:
+            raise ValueError(
+                f"the split 'test' has {n_rows} rows of {n_codes} codes, which limits their rank; record more"
+            )
+
+    def update_locals(self, variables) -> None:
+        """Do nothing: a hook of stable-baselines3."""
+
+    def on_step(self) -> bool:
+        """Measure if it is due: a hook of stable-baselines3."""
+        return self(self.model.num_timesteps, self.model)
 
     def on_train_batch_end(self, trainer, module, outputs=None, batch=None, batch_idx: int = 0) -> None:
         """Measure if it is due: a hook of Lightning."""
@@ -108,7 +266,7 @@ class ProbeCallback:
             return _do_nothing
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
-    def measure(self, step: int, net: nn.Module) -> dict[str, float]:
+    def measure(self, step: int, net) -> dict[str, float]:
         """Measure now, log the numbers, and add them to `history_`."""
         started = time.perf_counter()
         try:
@@ -123,11 +281,18 @@ class ProbeCallback:
         self._rows.append(row)
         return row
 
-    def _measured(self, net: nn.Module) -> dict[str, float]:
-        parameters = net.parameters() if isinstance(net, nn.Module) else ()
+    def _encoded(self, net, recording: Recording) -> list[np.ndarray]:
+        "The codes of a recording"
+        network = getattr(net, 'policy', net)
+        parameters = network.parameters() if isinstance(network, nn.Module) else ()
         device = next((p.device for p in parameters), torch.device('cpu'))
-        with evaluation_mode(net), seeded(0, device=device):
-            encoded = self.encode(net, self.recording)
+        with evaluation_mode(network), seeded(0, device=device):
+            if self.encode is None:
+                return default_codes(net, recording, self.layer)
+            return self.encode(network, recording)
+
+    def _measured(self, net) -> dict[str, float]:
+        encoded = self._encoded(net, self.recording)
         if any(np.ndim(c) != 2 for c in encoded):
             raise ValueError("the probe needs a code for each step: arrays (T, n_codes), one per episode")
         codes = align(encoded, self.recording, columns=[])[0]
