@@ -18,6 +18,7 @@ from torch import nn
 from ..core.bootstrap import Draws
 from ..core.files import check_whole
 from ..core.jobs.curves import log_curve
+from ..core.leaks import overlapping_windows, repeated_rows
 from ..core.names import unknown
 from ..core.policies import PolicyView
 from ..core.questions import complete_rows
@@ -175,6 +176,7 @@ class ProbeCallback:
     ----------
     history_ : a row for each measurement: step, probe_skill (mean over factors; one that is another in other units does
         not count), effective_rank, probe_seconds, and the skill of each factor as 'skill of NAME'
+    warnings : of the first measurement, about test rows that stand in the training rows; see `srlviz.core.leaks`
     left_out : 'rows of SPLIT' in which a factor is NaN, and 'factor NAME' that never changes -> number of rows
 
     Its cost is that of encoding the recording and one eigenvalue decomposition: `history_['probe_seconds']`.
@@ -205,6 +207,7 @@ class ProbeCallback:
         self.encode = encode
         self._next_step = 0
         self._rows = []
+        self.warnings = []
         codes, factors = align([np.zeros((n, 1), np.float32) for n in recording.lengths], recording)
         _, complete, gaps = complete_rows(codes, factors)
         self._factors, constant = varying(complete, ('probe', 'test'))
@@ -297,6 +300,10 @@ class ProbeCallback:
             raise ValueError("the probe needs a code for each step: arrays (T, n_codes), one per episode")
         codes = align(encoded, self.recording, columns=[])[0]
         codes = {s: codes[s][rows] for s, rows in self._complete.items()}
+        if not self._rows:
+            self.warnings = repeated_rows(codes, self._factors) + overlapping_windows(self.recording)
+            for warning in self.warnings:
+                warnings.warn(warning['words'], stacklevel=4)
         heads = fit_linear(codes, self._factors)
         test = self._factors['test']
         predicted = heads.predict(codes['test'], test.index)
