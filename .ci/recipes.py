@@ -24,12 +24,12 @@ def main(*arguments):
     (Path(site) / 'srlviz-lock.pth').write_text(sysconfig.get_path('purelib') + '\n')
     ini = ConfigParser(delimiters=['='])
     ini.read(ROOT / 'settings.ini', encoding='utf-8')
-    packages = ['stable-baselines3>=2.7', *ini['DEFAULT']['rllib_requirements'].split()]
+    packages = ['stable-baselines3>=2.7', 'sb3-contrib>=2.7', *ini['DEFAULT']['rllib_requirements'].split()]
     pip = [python, '-m', 'pip', 'install', '-q', *shlex.split(os.environ.get('PIP_ARGS', '')), *packages]
     subprocess.run(pip, check=True)
     subprocess.run([*pip[: -len(packages)], '--no-deps', *DATA], check=True)
     env = os.environ | dict(OMP_NUM_THREADS='1')  # RLlib's threads wait for one another, which is many times slower
-    arguments = arguments or ['tests/test_recipes.py', 'tests/test_real_tables.py']
+    arguments = arguments or ['tests/test_recipes.py', 'tests/test_real_tables.py', 'tests/test_probe_callback.py']
     return subprocess.run([python, '-m', 'pytest', '-q', *arguments], cwd=ROOT, env=env).returncode
 
 

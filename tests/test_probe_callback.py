@@ -236,6 +236,36 @@ def test_a_recorder_plays_a_model_as_its_own_environment_does():
     assert played.actions.tolist() == actions and len(set(actions)) == 2
 
 
+def test_unknown_wrappers_and_agents_without_forward_are_refused_at_once():
+    "A vector environment of the user's own, and an agent like CleanRL's, whose parts are to be named"
+    vec_env = pytest.importorskip('stable_baselines3.common.vec_env', reason='stable-baselines3 is not installed')
+
+    class Doubled(vec_env.VecEnvWrapper):
+        def reset(self):
+            return 2 * self.venv.reset()
+
+        def step_wait(self):
+            obs, *rest = self.venv.step_wait()
+            return 2 * obs, *rest
+
+    model = agent('PPO', Doubled(vec_env.DummyVecEnv([lambda: gymnasium.make('CartPole-v1')])))
+    with pytest.raises(ValueError, match='Doubled.*encode='):
+        ProbeCallback(_poles(), model=model)
+    with pytest.raises(ValueError, match='Doubled.*policy'):
+        srlviz.record('CartPole-v1', 1, policy=model)
+
+    class Agent(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.actor = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2))
+
+        def get_action_and_value(self, x):
+            return self.actor(x).argmax(1), None
+
+    with pytest.raises(ValueError, match='no forward.*actor.*encode='):
+        ProbeCallback(_poles(), model=Agent())
+
+
 def test_lightning_trains_the_same_with_the_callback(tmp_path):
     lightning = pytest.importorskip('lightning', reason='Lightning is not installed')
     rows = torch.randn(256, 4, generator=torch.Generator().manual_seed(0))
