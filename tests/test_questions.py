@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import pytest
+from support.one_notebook import run_with_notebook
 
 from srlviz.agents.player import load_policy
 from srlviz.core.bootstrap import Draws
@@ -197,3 +198,68 @@ def test_a_weighted_bootstrap_equals_one_of_repeated_rows():
     draws = Draws.of(unit, 4, seed=3)
     for weights, mean in zip(next(draws.items()).astype(int), draws.means(values)):
         np.testing.assert_allclose(np.repeat(values, weights, axis=0).mean(0), mean)
+
+
+CENTROID = '''
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from srlviz.core.metrics import Metric
+from srlviz.core.questions import Answer, Question
+
+
+def right(answer, draws):
+    return pd.DataFrame(draws.means((answer.truth == answer.predicted).to_numpy()), columns=list(answer.truth))
+
+
+@dataclass(frozen=True)
+class NearestCentroid(Question):
+    """Of which class is the mean of the codes nearest?"""
+
+    name = 'centroid'
+    reads = 'classes'
+    cannot_tell = 'classes apart that have the same mean'
+    metrics = dict(nearest=Metric('Share of nearest centroids that are right', right, chance='permuted'))
+
+    def fit(self, codes, factors, *, seed=0, progress=True):
+        predicted = {}
+        for name, column in factors['probe'].items():
+            classes = np.unique(column)
+            means = np.stack([codes['probe'][column == c].mean(0) for c in classes])
+            distance = ((codes['test'][:, None] - means) ** 2).sum(2)
+            predicted[name] = classes[distance.argmin(1)]
+        test = factors['test']
+        return Answer(self, test, pd.DataFrame(predicted, test.index), about=dict(seed=seed))
+'''
+ASK_CENTROID = '''
+import numpy as np
+import srlviz
+from srlviz.core.protocols import catalog
+from srlviz.core.recordings import Recording
+from srlviz.studies.cli import listing
+
+srlviz.check(catalog('questions')['NearestCentroid']())
+rng = np.random.default_rng(0)
+x = rng.normal(size=(6000, 2)).astype(np.float32)
+factors = dict(number=x[:, 0].astype(float), side=(x[:, 1] > 0).astype(int))
+world = Recording.from_arrays(dict(vector=x), episode=np.arange(6000) // 30, factors=factors, name='sides')
+world = world.with_split(probe=0.5, valid=0.1, test=0.4)
+codes = [e.obs['vector'] for e in world]
+only_numbers = world.replace(factors=world.factors[:1])
+for recording in world, only_numbers:
+    card = srlviz.scorecard(codes, [recording], questions=['centroid'], references=(), progress=False)
+    print(card.table().to_dict('list') or card.reason_lines('sides')[0])
+print(srlviz.explore(catalog('questions')['NearestCentroid']) is not None)
+'''
+
+
+def test_one_notebook_adds_a_question(tmp_path):
+    "It is checked, asked by name in a scorecard about classes, refused about numbers, and opened with its example."
+    of_class, of_number, opened = run_with_notebook(tmp_path, 'evaluate.questions.centroid', CENTROID, ASK_CENTROID)[
+        -3:
+    ]
+    assert 'Share of nearest centroids that are right' in of_class and '.9' in of_class
+    assert 'about classes, and all factors are numbers (number)' in of_number
+    assert opened == 'True'

@@ -1,12 +1,12 @@
 """Worlds: the catalogue and its check, a world added by one notebook, arrays and Gymnasium environments as worlds."""
 
-import os, shutil, subprocess, sys
+import os, subprocess, sys
 from pathlib import Path
 
 import gymnasium
-import nbformat
 import numpy as np
 import pytest
+from support.one_notebook import run_with_notebook
 
 import srlviz
 from srlviz.core.names import catalog_names
@@ -134,24 +134,8 @@ print(len(night), night[0].obs['frame'].shape, browser.t, 'drive' in listing())
 
 def test_one_notebook_adds_a_world(tmp_path):
     "In a copy of the package with one new notebook, its world is listed, checked, recorded and opened."
-    notebooks = tmp_path / 'nbs/02_data/worlds'
-    shutil.copytree(ROOT / 'nbs/02_data/worlds', notebooks, ignore=shutil.ignore_patterns('.*'))
-    shutil.copytree(ROOT / 'srlviz', tmp_path / 'srlviz', ignore=shutil.ignore_patterns('__pycache__'))
-    shutil.copytree(ROOT / 'nbs/studies', tmp_path / 'nbs/studies', ignore=shutil.ignore_patterns('.*'))
-    (tmp_path / 'data_samples').symlink_to(ROOT / 'data_samples')
-    for name in 'pyproject.toml', 'settings.ini':
-        shutil.copy(ROOT / name, tmp_path)
-    cell = nbformat.v4.new_code_cell
-    title = nbformat.v4.new_markdown_cell('# drive\n\n> A driving log.')
-    cells = [cell('#| default_exp data.worlds.drive'), title, cell('#| export' + DRIVE)]
-    nbformat.write(nbformat.v4.new_notebook(cells=cells), notebooks / '90_drive.ipynb')
-    env = os.environ | {'PYTHONPATH': str(tmp_path)}
-    export = Path(sys.executable).with_name('nbdev-export')
-    process = subprocess.run([export], cwd=tmp_path, env=env, capture_output=True, text=True)
-    assert process.returncode == 0, process.stderr
-    process = subprocess.run([sys.executable, '-c', USE_DRIVE], cwd=tmp_path, env=env, capture_output=True, text=True)
-    assert process.returncode == 0, process.stderr
-    assert process.stdout.split('\n')[-2] == '5 (30, 16, 16, 3) 0 True'
+    lines = run_with_notebook(tmp_path, 'data.worlds.drive', DRIVE, USE_DRIVE)
+    assert lines[-1] == '5 (30, 16, 16, 3) 0 True'
 
 
 def test_arrays_are_a_world():
