@@ -251,7 +251,7 @@ def version(root):
     if 'version' in settings(root):
         yield 'settings.ini also has a version'
     cited = re.search(r'^version: (.+)$', (root / 'CITATION.cff').read_text(encoding='utf-8'), re.M)[1]
-    newest = re.search(r'^## \[(.+?)\]', (root / 'CHANGELOG.md').read_text(encoding='utf-8'), re.M)[1]
+    newest = re.search(r'^## \[([0-9].*?)\]', (root / 'CHANGELOG.md').read_text(encoding='utf-8'), re.M)[1]
     for name, found in {'CITATION.cff': cited, 'CHANGELOG.md': newest}.items():
         if found != expected:
             yield f'{name} has version {found}, srlviz.__version__ is {expected}'
