@@ -1,0 +1,101 @@
+"""Test rows that also occur in training: every door says so, with the share of rows."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from torch import nn
+
+import srlviz
+from srlviz.core.leaks import overlapping_windows
+from srlviz.core.questions import load_answers, save_answers
+from srlviz.core.views.windows import windows
+from srlviz.data.importers import from_rollout
+from srlviz.studies.matrix.scorecard import load_card
+
+T, B = 400, 8
+
+
+def rollout(n_different: int):
+    "Labels that are independent of the observations, in eight environments of which so many differ"
+    rng = np.random.default_rng(0)
+    observations = rng.normal(size=(T, n_different, 6)).astype(np.float32)
+    labels = rng.integers(0, 3, (T, n_different))
+    copies = np.arange(B) % n_different
+    ended = np.zeros((T, B), bool)
+    factors = dict(label=labels[:, copies])
+    recording = from_rollout(observations[:, copies], truncated=ended, factors=factors)
+    return recording.replace(name='rollout').with_split(probe=0.5, valid=0.2, test=0.3)
+
+
+def codes_of(recording):
+    return [np.asarray(e.obs['vector']) for e in recording]
+
+
+@pytest.mark.parametrize('n_different', [1, B])
+def test_a_probe_says_that_environments_are_equal(n_different, tmp_path):
+    result = srlviz.probe({'mine': nn.Identity()}, rollout(n_different), norms=['none'], baselines=(), progress=False)
+    (answer,) = result.results.values()
+    assert [w['kind'] for w in answer.warnings] == ['repeated rows'] * (n_different == 1)
+    assert ('also occur in the training rows' in repr(result)) == (n_different == 1)
+    assert repr(srlviz.load(result.save(tmp_path / 'probe'))) == repr(result)
+
+
+def test_a_scorecard_says_that_environments_are_equal(tmp_path):
+    recording = rollout(1).replace(split=[*['probe'] * 4, 'valid', *['test'] * 3])
+    card = srlviz.scorecard(codes_of(recording), [recording], questions=['probe'], references=(), progress=False)
+    (words,) = card.warnings.values()
+    assert '100% of the test rows also occur in the training rows' in words and words in repr(card)
+    assert load_card(card.save(tmp_path / 'card.json')).warnings == card.warnings
+    assert words in card.to_html(tmp_path / 'card.html').read_text()
+    board = card.widget(interactive=True)
+    assert words in board.hint.value
+
+
+def test_a_callback_says_that_environments_are_equal():
+    probe = srlviz.ProbeCallback(rollout(1), every=1)
+    with pytest.warns(UserWarning, match='100% of the test rows'):
+        probe(0, nn.Linear(6, 3))
+    assert probe.warnings[0]['share'] == 1
+    with warnings.catch_warnings(action='error'):
+        probe(1, nn.Linear(6, 3))
+        srlviz.ProbeCallback(rollout(B), every=1)(0, nn.Linear(6, 3))
+
+
+def test_a_table_with_a_copied_run_says_so(tmp_path):
+    "The rows of one log are in the table twice, under two names."
+    rng = np.random.default_rng(1)
+    log = pd.DataFrame(dict(a=rng.normal(size=100), b=rng.normal(size=100), door=rng.integers(0, 2, 100)))
+    table = pd.concat([log.assign(run=name) for name in 'abcdefgh'])
+    table.to_csv(tmp_path / 'log.csv', index=False)
+    result = srlviz.probe('raw', tmp_path / 'log.csv', episode='run', factors=['door'], baselines=(), progress=False)
+    assert 'test episodes as a whole' in repr(result)
+
+
+def test_windows_that_overlap_across_splits_are_named():
+    whole = rollout(B).replace(split=[''] * B)
+    cut = windows(whole, 20, 5)
+    assert overlapping_windows(cut.with_split(probe=0.5, valid=0.2, test=0.3)) == []
+    by_hand = cut.replace(split=np.resize(['probe', 'test', 'valid'], len(cut)))
+    question = srlviz.catalog('questions')['LinearProbe'](n_classes=None, epochs=2)
+    answer = question.ask(codes_of(by_hand), by_hand, progress=False)
+    assert {w['kind'] for w in answer.warnings} == {'repeated rows', 'overlapping windows'}
+
+
+def test_warnings_are_saved_with_the_answer_and_forged_ones_are_refused(tmp_path):
+    recording = rollout(1)
+    question = srlviz.catalog('questions')['LinearProbe'](n_classes=None, epochs=2)
+    answer = question.ask(codes_of(recording), recording, progress=False)
+    path = save_answers([answer], tmp_path / 'answer.npz')
+    assert load_answers(path)[0].warnings == answer.warnings
+    for forged in (
+        ['x'],
+        [dict(kind='a', words='\x1b[31m')],
+        [dict(words='a')],
+        'text',
+        [dict(kind='a', words='b')] * 101,
+    ):
+        answer.about['warnings'] = forged
+        with pytest.raises(ValueError, match='warning'):
+            load_answers(save_answers([answer], tmp_path / 'forged.npz'))
