@@ -25,7 +25,7 @@ from ..core.questions import complete_rows
 from ..core.recordings import Recording, align
 from ..core.states import stepped_states
 from ..core.training import evaluation_mode, seeded
-from ..encoders.custom import _kept_outputs, _layer_codes, as_encoder
+from ..encoders.custom import kept_outputs, layer_codes, as_encoder
 from ..evaluate.prediction.linear import constants, fit_linear, repeated_factors, skills, varying
 from ..evaluate.questions.rank import effective_rank, spectra
 
@@ -129,9 +129,9 @@ def _policy_codes(policy, view: PolicyView, recording: Recording, layer: str | N
 def _layer_of_policy(policy, layer: str, obs) -> torch.Tensor:
     "The output of a layer of a policy that chooses actions for a batch of observations"
     n = len(next(iter(obs.values()))) if isinstance(obs, Mapping) else len(obs)
-    with _kept_outputs(policy, [layer]) as outputs:
+    with kept_outputs(policy, [layer]) as outputs:
         policy._predict(obs, deterministic=True)
-    return torch.from_numpy(_layer_codes(outputs, layer, 'flat', n))
+    return torch.from_numpy(layer_codes(outputs, layer, 'flat', n))
 
 
 def default_codes(net, recording: Recording, layer: str | None = None) -> list[np.ndarray]:
