@@ -103,9 +103,16 @@ def recall_arrays():
     "Return the header and the arrays of an answer to `Recall` with three items"
     delays = dict(delay=[1, 2], accuracy=[1.0, 1.0], chance=[0.25, 0.25], target=['delay 1', 'delay 2'])
     items = dict(columns=delays['target'], levels=['episode', 't'], rows=3)
-    header = dict(format=FORMAT, question='recall', arguments={}, about={}, arrays=[])
+    header = dict(format=FORMAT, question='recall', arguments={}, about={}, arrays=[], items=True)
+    values = dict(
+        metric=['recall'] * 3 + ['recall_above_chance'] * 3,
+        target=['delay 1', 'delay 2', 'mean'] * 2,
+        value=[1.0] * 6,
+    )
     header['tables'] = dict(delays=dict(columns=[*delays], levels=[], rows=2), truth=items, predicted=items)
-    arrays = {f'delays/{i}': np.array(values) for i, values in enumerate(delays.values())}
+    header['tables']['values'] = dict(columns=[*values], levels=[], rows=6)
+    arrays = {f'delays/{i}': np.array(column) for i, column in enumerate(delays.values())}
+    arrays |= {f'values/{i}': np.array(column) for i, column in enumerate(values.values())}
     for name in ('truth', 'predicted'):
         arrays |= {f'{name}/': np.ones((3, 2), int), f'{name}@episode': np.arange(3), f'{name}@t': np.arange(3)}
     return header, arrays
@@ -128,9 +135,20 @@ def test_recall_items_that_differ_from_its_delays_are_refused(tmp_path):
 
 def test_values_outside_the_range_of_their_metric_are_refused(tmp_path):
     header, arrays = recall_arrays()
-    header['tables'] = {'delays': header['tables']['delays']}
-    save_forged(path := tmp_path / 'recall.npz', header, arrays | {'delays/1': np.array([18.0, 0.5])})
+    forged = np.array([18.0, 0.5, 1, 1, 1, 1])
+    save_forged(path := tmp_path / 'recall.npz', header, arrays | {'values/2': forged})
     with pytest.raises(ValueError, match='recall.npz .* its recall is from 0.5 to 18, not within 0 to 1'):
+        Answer.load(path)
+
+
+def test_values_that_differ_from_the_items_are_refused(tmp_path):
+    header, arrays = recall_arrays()
+    forged = arrays | {'values/2': np.array([0.5, 1, 1, 1, 1, 1])}
+    save_forged(path := tmp_path / 'recall.npz', header, forged)
+    with pytest.raises(ValueError, match='recall.npz .* its recall differs from that of its items'):
+        Answer.load(path)
+    save_forged(path, header | dict(items=False), forged)
+    with pytest.raises(ValueError, match='recall.npz .* has items, although it says that it has none'):
         Answer.load(path)
 
 
@@ -138,7 +156,7 @@ def test_texts_of_an_answer_are_counted_before_they_become_a_table(tmp_path):
     header, arrays = recall_arrays()
     header['arrays'] = ['words']
     save_forged(path := tmp_path / 'recall.npz', header, arrays | dict(words=np.full(10**7, '\u0100')))
-    with pytest.raises(ValueError, match='recall.npz .* 10,000,003 texts'):
+    with pytest.raises(ValueError, match='recall.npz .* 10,000,0.. texts'):
         Answer.load(path)
 
 

@@ -80,7 +80,7 @@ def test_windows_that_overlap_across_splits_are_named():
     by_hand = cut.replace(split=np.resize(['probe', 'test', 'valid'], len(cut)))
     question = srlviz.catalog('questions')['LinearProbe'](n_classes=None, epochs=2)
     answer = question.ask(codes_of(by_hand), by_hand, progress=False)
-    assert {w['kind'] for w in answer.warnings} == {'repeated rows', 'overlapping windows'}
+    assert {w['kind'] for w in answer.warnings} >= {'repeated rows', 'overlapping windows'}
 
 
 def test_warnings_are_saved_with_the_answer_and_forged_ones_are_refused(tmp_path):

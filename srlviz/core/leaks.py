@@ -48,6 +48,7 @@ def _numbers_of_factors(tables: list[pd.DataFrame]) -> np.ndarray:
 MIN_SHARE = 0.1  # of the test rows; the first steps of a memory are often equal
 _MIN_DIFFERENT = 0.5  # of the rows of an episode
 _CURE = 'use other seeds, drop the copies, or keep them on one side of the split'
+_FEW_ROWS = 'none of whole episodes: the data have few different rows, so the score says little about new ones'
 
 
 def repeated_rows(codes: Mapping, factors: Mapping) -> list[dict]:
@@ -64,6 +65,8 @@ def repeated_rows(codes: Mapping, factors: Mapping) -> list[dict]:
     """
     if not all(split in part and len(part[split]) for part in (codes, factors) for split in ('probe', 'test')):
         return []
+    if not all(isinstance(factors[split], pd.DataFrame) for split in ('probe', 'test')):
+        return []
     train, test = (_plain(codes[split]) for split in ('probe', 'test'))
     if train.ndim != 2 or train.shape[1:] != test.shape[1:] or train.dtype.kind not in 'biuf':
         return []
@@ -77,10 +80,18 @@ def repeated_rows(codes: Mapping, factors: Mapping) -> list[dict]:
         return []
     index = factors['test'].index
     words = f'{share:.0%} of the test rows also occur in the training rows'
-    if 'episode' in index.names and index.get_level_values('episode').nunique() < len(index):
-        whole = pd.Series(repeated).groupby(index.get_level_values('episode').to_numpy()).all()
-        words += f' ({whole.sum()} of {len(whole)} test episodes as a whole)' if whole.any() else ''
-    return [dict(kind='repeated rows', share=share, words=f'{words}: {_CURE}')]
+    if 'episode' not in index.names or index.get_level_values('episode').nunique() == len(index):
+        return [dict(kind='repeated rows', share=share, words=f'{words}: {_CURE}')]
+    n_copies, n_episodes = _copied_episodes(numbers[: len(train)], numbers[len(train) :], index)
+    found = f'{n_copies} of {n_episodes} test episodes as a whole: {_CURE}' if n_copies else _FEW_ROWS
+    return [dict(kind='repeated rows', share=share, words=f'{words}, {found}')]
+
+
+def _copied_episodes(train: np.ndarray, test: np.ndarray, index: pd.Index) -> tuple[int, int]:
+    "Count the test episodes whose rows follow each other in the training rows, too; and all test episodes"
+    training = train.tobytes()
+    episodes = pd.Series(test).groupby(index.get_level_values('episode').to_numpy())
+    return sum(rows.to_numpy().tobytes() in training for _, rows in episodes), len(episodes)
 
 
 def _plain(codes) -> np.ndarray:

@@ -230,8 +230,6 @@ def odd_data(codes: Mapping[str, np.ndarray], factors: Mapping[str, pd.DataFrame
     if groups:
         copies = [str(name) for group in groups for name in group]
         words = '; '.join(_listed([str(name) for name in group]) for group in groups[:_NAMED])
-        words = (
-            f'Some factors are copies of each other ({words}): a mean over factors counts each, one of skills only one.'
-        )
+        words = f'Some factors are copies of each other ({words}), and most means over factors count each.'
         warnings.append(_warning('duplicate factor', copies, n_factors, words))
     return warnings

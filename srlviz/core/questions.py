@@ -83,7 +83,13 @@ class Answer:
 
     def warn(self, warnings: Iterable[Mapping]) -> None:
         """Add to the warnings."""
-        added = [dict(warning) for warning in warnings]
+        added = []
+        for warning in warnings:
+            texts = {k: _printable(warning[k]) for k in ('kind', 'words')}
+            names = (
+                dict(names=[_printable(name)[:_MAX_NAME] for name in warning['names']]) if 'names' in warning else {}
+            )
+            added.append(dict(warning) | texts | names)
         if added:
             self.about['warnings'] = self.warnings + added
 
@@ -312,6 +318,11 @@ def _with_mean(resampled: pd.DataFrame, sample: pd.DataFrame, over_targets: bool
     return resampled.assign(mean=resampled[known].mean(axis=1, skipna=False))
 
 
+def _printable(text: str) -> str:
+    "The text with spaces for what cannot be printed: names in a warning are the user's"
+    return ''.join(c if c.isprintable() else ' ' for c in text)[:_MAX_WORDS]
+
+
 def _values_of_table(table: pd.DataFrame) -> dict[str, pd.Series]:
     "Values by metric, each a Series over targets"
     return {metric: rows.set_index('target')['value'] for metric, rows in table.groupby('metric', sort=False)}
@@ -338,15 +349,16 @@ def warning_lines(answers: Mapping[str, Answer]) -> list[str]:
     parts = []
     for kind, columns in odd.items():
         more = f' and {len(columns) - 1} more' if len(columns) > 1 else ''
+        more = ' and many more' if len(columns) >= 100 else more  # a warning names at most a hundred
         parts.append(f'{kind} ({[*columns][0]}{more})')
     if parts:
-        lines.append(f'odd data: {", ".join(parts)}; see `warnings`')
+        lines.append(f'odd data: {", ".join(parts)}; see the `warnings` of an answer')
     return lines
 
 
 def leak_words(answer: Answer) -> str:
     """Describe the warnings about test rows that stand in the training rows; '' if there are none."""
-    return '; '.join(w['words'] for w in answer.warnings if 'names' not in w)
+    return '; '.join(w['words'] for w in getattr(answer, 'warnings', []) if 'names' not in w)
 
 
 def _equal(a: pd.Series, b: pd.Series) -> bool:
@@ -358,6 +370,7 @@ def _equal(a: pd.Series, b: pd.Series) -> bool:
 
 _ITEM_COLUMNS = ['episode', 't', 'factor', 'truth', 'predicted']
 _VALUES = ['metric', 'target', 'value']
+_MAX_WARNINGS, _MAX_WORDS, _MAX_NAME = 100, 2000, 200  # of an answer; characters of a sentence, and of a name
 
 # %% ../../nbs/00_core/12_questions.ipynb #9ea6c57a
 class Question:
@@ -450,6 +463,7 @@ class Question:
         factors, of_other_kind = factors_read(self, factors, numbers)
         codes, factors, left_out = complete_rows(codes, factors)
         factors = with_types(factors, numbers)
+        _check_finite(factors)
         left_out |= of_other_kind
         answer = self.fit(codes, factors, seed=seed, progress=progress)
         if left_out:
@@ -469,6 +483,17 @@ class Question:
     def answer_class(cls) -> type[Answer]:
         "Return the class of its answers."
         return Answer
+
+
+def _check_finite(factors: Mapping) -> None:
+    "Refuse factors that are infinite"
+    for split, table in factors.items():
+        for name, column in table.items() if isinstance(table, pd.DataFrame) else ():
+            if is_number(column) and np.isinf(column).any():
+                n = int(np.isinf(column).sum())
+                raise ValueError(
+                    f"the factor {name!r:.80} is infinite in {n:,} rows of the split {split!r}; leave them out"
+                )
 
 
 def data_warnings(codes: Mapping, factors: Mapping) -> list[dict]:
@@ -567,7 +592,7 @@ def find_numbers(factors: Mapping[str, pd.DataFrame], kinds: Mapping[str, str]) 
         if kinds.get(name) == 'continuous' and all(map(pd.api.types.is_numeric_dtype, columns)):
             found[name] = True
         if kinds.get(name) == 'categorical' and found[name]:
-            found[name] = not all(np.array_equal(x, np.rint(x)) for x in columns)
+            found[name] = not all(np.array_equal(x, np.rint(x)) and (np.abs(x) < 2**53).all() for x in columns)
     return found
 
 
@@ -766,7 +791,6 @@ def _as_json(value):
 
 
 _MAX_ANSWERS = 10_000
-_MAX_WARNINGS, _MAX_WORDS = 100, 2000
 _MAX_HEADER, _MAX_PARTS, _MAX_COLUMNS = 2**20, 64, 4096
 _MAX_TEXTS = 10**7  # a text takes 100 bytes in a table
 _SLACK = 1e-5  # of values in single precision
@@ -832,8 +856,10 @@ def _from_arrays(arrays: Mapping[str, np.ndarray], question: Question | None) ->
     values = _check_values(parts.pop('values', None), 'values')
     saved = None if header['items'] else values
     answer = question.answer_class()(question, truth, predicted, parts, header['about'], saved)
+    if not header['items'] and len(truth.columns):
+        raise ValueError("it has items, although it says that it has none")
     if answer.permuted is not None:
-        _check_values(answer.permuted, 'permuted')
+        _check_chance(_check_values(answer.permuted, 'permuted'), answer.metrics)
     answer.check()
     by_metric = _values_of_table(values)
     for name, metric in answer.metrics.items():  # parts that a metric cannot use are an error now, not later
@@ -845,6 +871,10 @@ def _from_arrays(arrays: Mapping[str, np.ndarray], question: Question | None) ->
                 f"its {name} is from {found.min():g} to {found.max():g}, not within {metric.low:g} to {metric.high:g}"
             )
         computed = answer.values(name)
+        if not header['items'] and not metric.resampled:
+            computed = _with_mean(
+                *[metric.compute(answer, answer._all_items())] * 2, 'target' in metric.mean_over
+            ).iloc[0]
         if list(computed.index) != list(found.index) or not np.allclose(computed, found, rtol=1e-4, equal_nan=True):
             raise ValueError(f"its {name} differs from that of its items")
         answer.chance(name)
@@ -860,15 +890,30 @@ def _check_values(table: Any, name: str) -> pd.DataFrame:
     return table
 
 
+def _check_chance(table: pd.DataFrame, metrics: Mapping[str, Metric]) -> None:
+    "Check that chance levels are of metrics and within their range"
+    for name, rows in table.groupby('metric'):
+        if name not in metrics:
+            raise ValueError(str(unknown('metric', str(name)[:80], metrics)))
+        metric, value = metrics[name], rows['value']
+        if (value < metric.low - _SLACK).any() or (value > metric.high + _SLACK).any():
+            raise ValueError(f"the chance of {name} is from {value.min():g} to {value.max():g}")
+
+
 def _check_warnings(warnings: Any) -> None:
     "Check that warnings are a short list of kind, words and perhaps numbers"
     is_list = isinstance(warnings, list) and len(warnings) <= _MAX_WARNINGS
     if not is_list or not all(isinstance(w, dict) and {'kind', 'words'} <= {*w} for w in warnings):
         raise ValueError(f"its warnings are {warnings!r:.80}; expected a list of tables with kind and words")
     for warning in warnings:
-        for value in (warning['kind'], warning['words']):
+        names = warning.get('names', ['x'])
+        if not isinstance(names, list) or not 0 < len(names) <= 100:
+            raise ValueError(f"the names of a warning are {names!r:.80}; expected a list of 1 to 100")
+        for value in (warning['kind'], warning['words'], *names):
             if not isinstance(value, str) or len(value) > _MAX_WORDS or not value.isprintable():
                 raise ValueError(f"a warning is {value!r:.80}; expected printable text")
+        if not isinstance(warning.get('share', 0.0), (int, float)) or not 0 <= warning.get('share', 0.0) <= 1:
+            raise ValueError(f"the share of a warning is {warning['share']!r:.80}; expected a number from 0 to 1")
 
 
 _TABLE = dict(columns=TEXTS, levels=TEXTS, rows=(lambda x: isinstance(x, int) and 0 <= x < 2**31, 'a number of rows'))

@@ -762,7 +762,8 @@ def describe_factors(episodes: Sequence[Episode], about: Sequence[Factor] = ()) 
     unknown_kinds = [name for name in episodes[0].factors if name not in known]
     values = {name: [] for name in unknown_kinds}
     starts, n_rows = [], 0
-    for e in episodes if unknown_kinds else ():
+    for i in range(len(episodes) if unknown_kinds else 0):
+        e = episodes[i]
         starts.append(n_rows)
         n_rows += len(e)
         for name in unknown_kinds:

@@ -537,6 +537,9 @@ class ProbeResult(Answer):
         for name, columns in dict(value_counts=_COUNT_COLUMNS, history=['variable', 'epoch']).items():
             if not set(columns) <= set(self.parts.get(name, ())):
                 raise ValueError(f"the table {name!r} lacks one of the columns {', '.join(columns)}")
+        counts = self.parts['value_counts'][['value', 'n']]
+        if not all(t.kind in 'biu' for t in counts.dtypes) or (counts['n'] < 0).any():
+            raise ValueError("the table 'value_counts' has a value or a number that is no whole number")
         if not isinstance(self.about.get('n_codes'), int) or self.about['n_codes'] != weight.shape[2]:
             raise ValueError(f"n_codes is {self.about.get('n_codes')!r:.20}, the weight is of {weight.shape[2]}")
 

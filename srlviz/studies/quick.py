@@ -30,6 +30,7 @@ from srlviz.core.files import (
     write_json,
 )
 from ..core.names import catalog
+from ..core.leaks import overlapping_windows
 from ..core.metrics import find_metric
 from ..core.questions import Answer, load_answers, save_answers, warning_lines
 from ..core.recordings import Factor, Recording, load_recording
@@ -176,7 +177,8 @@ class Probed:
         unconverged = unconverged_line(self.results)
         if unconverged:
             lines.append(unconverged)
-        lines += warning_lines(self.results | self.regressions)
+        of_numbers = {f'{name} · R²': answer for name, answer in self.regressions.items()}
+        lines += warning_lines(self.results | of_numbers)
         for factor in self.recording.factors:
             doubt = doubt_words(self.scores['task'].iloc[0], factor.name)
             lines += [f'{factor.name}: {doubt}'] if doubt else []
@@ -482,6 +484,9 @@ def probe(
                 messages=() if out is None else ('cached', 'not cached'),  # the result shows the others
                 fitted=fitted,
             )
+            if recording is not None:
+                for answer in results.values():
+                    answer.warn(overlapping_windows(recording.replace(split=prepared.split)))
             groups = {f.name: f.group for f in prepared.factors}
             table = probe_table(results, study=study, task=task, groups=groups, seed=seed, paper=False)
         else:

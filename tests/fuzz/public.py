@@ -75,6 +75,7 @@ ELSEWHERE = {
     'studies.load._npz_kind': _HEADER,
     'studies.load._tensors_kind': _HEADER,
     'studies.load._content_kind': _HEADER,
+    'data.tables.read_table': 'one file of read_tables, which is called',
     'data.tables.table_header': _HEADER,
     'core.files.table_head': _HEADER,
     'studies.load._json_kind': _HEADER,

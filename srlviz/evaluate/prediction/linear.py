@@ -270,6 +270,8 @@ def _mean_error(truth: pd.Series, predicted, draws: Draws) -> np.ndarray:
         return draws.means(truth.to_numpy() != predicted)
     y = truth.to_numpy(np.float64)
     error = y - predicted
+    if not np.isfinite(error).all():
+        raise ValueError(f"the factor {truth.name!r:.80} or its predictions are not finite")
     return draws.means(np.where(np.abs(error) > 1e-12 * np.abs(y), error, 0) ** 2)  # up to rounding
 
 # %% ../../../nbs/06_evaluate/prediction/05_linear.ipynb #5f1c7a02

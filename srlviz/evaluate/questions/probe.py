@@ -103,9 +103,12 @@ class LinearProbe(Question):
             check_whole(getattr(self, name), name, 1)
 
     def fit(self, codes, factors, *, seed=0, progress=True, label='probing'):
-        from srlviz.evaluate.probe import fit_probe
+        from srlviz.evaluate.probe import fit_probe, unconverged_words
 
-        return fit_probe(self, codes, factors, seed=seed, progress=progress, label=label)
+        answer = fit_probe(self, codes, factors, seed=seed, progress=progress, label=label)
+        words = unconverged_words(answer).removeprefix('; ')
+        answer.warn([dict(kind='not converged', words=words)] if words else [])
+        return answer
 
     @classmethod
     def answer_class(cls):
