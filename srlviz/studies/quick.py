@@ -485,8 +485,9 @@ def probe(
                 fitted=fitted,
             )
             if recording is not None:
+                overlap = overlapping_windows(recording.replace(split=prepared.split))
                 for answer in results.values():
-                    answer.warn(overlapping_windows(recording.replace(split=prepared.split)))
+                    answer.warn(overlap)
             groups = {f.name: f.group for f in prepared.factors}
             table = probe_table(results, study=study, task=task, groups=groups, seed=seed, paper=False)
         else:

@@ -20,7 +20,7 @@ from ..core.glossary import define
 from ..core.metrics import find_metric, may_average, metric_label
 from ..core.names import unknown
 from ..core.recordings import Recording
-from ..core.questions import Answer, leak_words
+from ..core.questions import Answer, warning_words
 from ..core.scores import merge_scores, with_labels
 from ..figures.inks import MUTED
 from ..figures.probe import plot_probe_trace
@@ -495,7 +495,7 @@ class ScoreBoard(Board, Explorer):
             if fig is not None:
                 view.figure = fig.update_layout(width=None)
         answer = self.answer()
-        doubts = leak_words(answer) if answer is not None else ''
+        doubts = warning_words(answer) if answer is not None else ''
         self.hint.value = f'Warning: {doubts}.' if doubts else '' if self.cell else 'Click a cell to see its details.'
 
     def figures(self) -> list[go.Figure]:

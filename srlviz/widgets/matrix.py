@@ -13,7 +13,7 @@ import plotly.graph_objects as go
 import traitlets
 
 from ..core.metrics import metric_label, questions
-from ..core.questions import Answer, leak_words
+from ..core.questions import Answer, warning_words
 from ..core.recordings import Recording
 from ..core.scores import check_scores
 from ..evaluate.order import column_ranks
@@ -259,7 +259,7 @@ class CrossMatrix(Board, Explorer):
             view.layout.display = 'none' if figure is None else ''
             if figure is not None:
                 view.figure = figure.update_layout(width=None)
-        doubts = leak_words(self.answer) if self.answer is not None else ''
+        doubts = warning_words(self.answer) if self.answer is not None else ''
         self.hint.value = f'Warning: {doubts}.' if doubts else ''
 
     def detail(self) -> list[go.Figure]:

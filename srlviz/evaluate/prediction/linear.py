@@ -15,6 +15,7 @@ import pandas as pd
 
 from ...core.bootstrap import Draws
 from ...core.metrics import Metric
+from ...core.odd_data import same_numbers
 from ...core.questions import Answer, is_number
 
 # %% ../../../nbs/06_evaluate/prediction/05_linear.ipynb #2017ed94
@@ -275,9 +276,6 @@ def _mean_error(truth: pd.Series, predicted, draws: Draws) -> np.ndarray:
     return draws.means(np.where(np.abs(error) > 1e-12 * np.abs(y), error, 0) ** 2)  # up to rounding
 
 # %% ../../../nbs/06_evaluate/prediction/05_linear.ipynb #5f1c7a02
-_SAME = 1 - 1e-4  # correlation, without its sign, of two factors that are one number: 1.4% of a deviation is left
-
-
 def repeated_factors(table: pd.DataFrame) -> dict[str, str]:
     """Find factors that are another factor times a number plus a number, in the training rows.
 
@@ -286,14 +284,10 @@ def repeated_factors(table: pd.DataFrame) -> dict[str, str]:
     factor -> the earlier factor that it repeats; for `Answer.about['counted_once']`
     """
     numbers = [name for name in table if pd.api.types.is_numeric_dtype(table[name])]
-    values = table[numbers].to_numpy(np.float64)
-    values = values - values.mean(0)
-    length = np.linalg.norm(values, axis=0)
-    values /= np.where(length > 0, length, 1)
-    correlation = np.abs(values.T @ values)
+    same = same_numbers(table[numbers])
     repeated = {}
     for i, name in enumerate(numbers):
-        equal = [other for j, other in enumerate(numbers[:i]) if correlation[i, j] > _SAME]
+        equal = [other for j, other in enumerate(numbers[:i]) if same[i, j]]
         if equal:
             repeated[name] = repeated.get(equal[0], equal[0])
     return repeated

@@ -82,9 +82,8 @@ def answer_rows(answers: Mapping[str, Answer], **key) -> pd.DataFrame:
     ----------
     key : other columns of the table: task, method, seed, ...
     """
-    tables = [
-        Answer.scores(answer, group=name, **key) for name, answer in answers.items()
-    ]  # without those of categories
+    # `Answer.scores`, not the method of a probe, which adds the means of categories
+    tables = [Answer.scores(answer, group=name, **key) for name, answer in answers.items()]
     return pd.concat(tables, ignore_index=True) if tables else check_scores(pd.DataFrame(columns=SCORE_COLUMNS))
 
 # %% ../../../nbs/09_studies/matrix/02_cross_evaluation.ipynb #2d92cdf9

@@ -41,7 +41,7 @@ from srlviz.core.files import (
 from ...core.jobs.progress import Bar
 from ...core.metrics import find_metric, headlines, questions as all_questions
 from ...core.names import unique_name, unknown
-from ...core.questions import Answer, Question, leak_words, question_named
+from ...core.questions import Answer, Question, question_named, warning_words
 from ...core.recordings import Recording
 from ...core.scores import SCORE_COLUMNS, check_scores, score_row, spell_method
 from ...core.views.cameras import pick_camera
@@ -471,7 +471,7 @@ class _Run:
             key = dict(representation=row, world=world, question=question)
             baseline = None if row == BASELINE else self.answers.get((BASELINE, world, question))
             cells.append(cell_rows(answer, baseline).assign(**key))
-            doubts = leak_words(answer)
+            doubts = warning_words(answer)
             if doubts:
                 self.warnings[row, world, question] = doubts
             if row == name:
