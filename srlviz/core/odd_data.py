@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from scipy.sparse.csgraph import connected_components
 
 # %% ../../nbs/00_core/11_odd_data.ipynb #0112b295
 _MIN_ROWS = 20  # fewer rows say nothing about their distribution
@@ -121,19 +122,17 @@ def duplicate_factors(factors: pd.DataFrame) -> list[list[str]]:
     Columns with one value, and with gaps, are in no group.
     """
     complete = factors.drop(columns=constant_factors(factors)).dropna(axis=1)
-    numbers = [name for name in complete if _is_number(complete[name])]
-    copies = {}  # name -> all names of its group
-    same = same_numbers(complete[numbers]) if numbers else np.zeros((0, 0), bool)
-    for i in np.flatnonzero(same.sum(0) > 1):
-        copies[numbers[i]] = [numbers[j] for j in np.flatnonzero(same[i])]
-    classes = {}  # rows of each class, in order of appearance -> names
-    for name, column in complete.items():
+    is_copy = np.eye(len(complete.columns), dtype=bool)
+    numbers = [i for i, name in enumerate(complete) if _is_number(complete[name])]
+    if numbers:
+        is_copy[np.ix_(numbers, numbers)] |= same_numbers(complete.iloc[:, numbers])
+    first = {}  # rows of each class, in order of appearance -> the first column with them
+    for i, (_, column) in enumerate(complete.items()):
         if column.dtype.kind != 'f':
-            classes.setdefault(pd.factorize(column)[0].tobytes(), []).append(name)
-    for names in classes.values():
-        if len(names) > 1:
-            copies |= dict.fromkeys(names, names)
-    return [list(group) for group in dict.fromkeys(tuple(group) for group in copies.values())]
+            is_copy[i, first.setdefault(pd.factorize(column)[0].tobytes(), i)] = True
+    n_groups, group_of = connected_components(is_copy, directed=False)  # every column is in one group
+    groups = [[name for name, of in zip(complete, group_of) if of == group] for group in range(n_groups)]
+    return [names for names in groups if len(names) > 1]
 
 # %% ../../nbs/00_core/11_odd_data.ipynb #3d8180aa
 _LEARNED_AND_TESTED = ('probe', 'test', 'shifted')
