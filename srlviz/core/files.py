@@ -6,10 +6,10 @@
 __all__ = ['MAX_JSON', 'Field', 'TEXT', 'COUNT', 'POSITIVE', 'REAL', 'NUMBER', 'TABLE', 'LIST', 'TEXTS', 'RATE', 'FILES',
            'MAX_BYTES', 'MISSING_WORDS', 'PATIENCE', 'make_folder', 'atomic_path', 'remove_temporary', 'atomic_folder',
            'write_json', 'checksum', 'sample_path', 'check_name', 'inside', 'all_inside', 'open_file', 'file_size',
-           'is_safetensors', 'reading', 'with_advice', 'read_bytes', 'read_json', 'is_whole', 'check_whole', 'is_real',
-           'check_fields', 'foreign_format', 'max_unpacked', 'table_text', 'table_head', 'table_rows', 'parse_whole',
-           'parse_real', 'is_number_word', 'first_non_number', 'check_zip', 'Npz', 'read_npz', 'open_lock', 'lock_file',
-           'only_writer', 'runtime_folder']
+           'is_safetensors', 'reading', 'with_advice', 'read_bytes', 'parse_json', 'read_json', 'is_whole',
+           'check_whole', 'is_real', 'check_fields', 'foreign_format', 'max_unpacked', 'table_text', 'table_head',
+           'table_rows', 'parse_whole', 'parse_real', 'is_number_word', 'first_non_number', 'check_zip', 'Npz',
+           'read_npz', 'open_lock', 'lock_file', 'only_writer', 'runtime_folder']
 
 # %% ../../nbs/00_core/00_files.ipynb #a2f56e8e
 import codecs, csv, errno, gzip, hashlib, io, json, math, os, re, shutil, stat, sys, tempfile, time, uuid, zipfile
@@ -279,15 +279,50 @@ def read_bytes(path: str | Path, max_bytes: int = MAX_JSON) -> bytes:
         return f.read(size)
 
 
-def read_json(path: str | Path, what: str = 'JSON', advice: str = '') -> Any:
-    """Read JSON.
+_BYTES_OF_JSON = {b'[': 64, b'{': 130, b':': 110, b'"': 28, b',': 40}  # of the parsed value; measured, Python 3.11
+
+
+def parse_json(text: str | bytes, max_bytes: int = MAX_JSON) -> Any:
+    """Parse JSON from a file.
+
+    Parameters
+    ----------
+    text : the JSON;  max_bytes : limit on the memory of its values, which is estimated before they are parsed
 
     Raises
     ------
-    ValueError : naming the file, if it is damaged, too deep, or above `MAX_JSON`
+    ValueError : if it is damaged or too large, or an object has a key twice
+    """
+    data = text.encode('utf-8', 'surrogatepass') if isinstance(text, str) else text
+    need = len(data) + sum(n * data.count(mark) for mark, n in _BYTES_OF_JSON.items())
+    if need > max_bytes:
+        raise ValueError(f"its JSON needs about {need:,} bytes of memory, more than {max_bytes:,}")
+    return json.loads(data, object_pairs_hook=_without_doubles)
+
+
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict:
+    "Build an object of JSON; a ValueError if a key stands in it twice"
+    values = {}
+    for key, value in pairs:
+        if key in values:
+            raise ValueError(f"the key {key!r:.80} stands twice in an object of its JSON")
+        values[key] = value
+    return values
+
+
+def read_json(path: str | Path, what: str = 'JSON', advice: str = '', max_bytes: int = MAX_JSON) -> Any:
+    """Read JSON.
+
+    Parameters
+    ----------
+    path : of the file;  what, advice : as in `reading`;  max_bytes : limit on its size
+
+    Raises
+    ------
+    ValueError : naming the file, if it is damaged, too deep or too large; see `parse_json`
     """
     with reading(path, what, advice):
-        return json.loads(read_bytes(path, MAX_JSON))
+        return parse_json(read_bytes(path, max_bytes), max_unpacked(path))
 
 # %% ../../nbs/00_core/00_files.ipynb #4636fa17
 Field = tuple[Callable[[Any], bool], str]  # a test, and a description of valid values
@@ -590,6 +625,7 @@ class Npz:
 
     def __init__(self, path: str | Path, max_bytes: int = MAX_BYTES):
         self.file = open_file(path)
+        self.max_json = max_unpacked(path)
         try:
             self.zip = zipfile.ZipFile(self.file)
             members = check_zip(self.zip)
@@ -636,11 +672,11 @@ class Npz:
         return array
 
     def read_json(self, name: str) -> Any:
-        """Unpack one array of bytes that is JSON."""
+        """Unpack one array of bytes that is JSON; the limit on its size is `max_json`, of `max_unpacked`."""
         shape, dtype = self.headers[name]
-        if len(shape) != 1 or dtype != np.uint8 or shape[0] > MAX_JSON:
+        if len(shape) != 1 or dtype != np.uint8 or shape[0] > self.max_json:
             raise ValueError(f"{name!r} has the shape {shape} and the type {dtype}; expected bytes of JSON")
-        return json.loads(bytes(self.read(name)))
+        return parse_json(self.read(name).tobytes(), self.max_json)
 
     def close(self) -> None:
         self.file.close()

@@ -17,7 +17,18 @@ import numpy as np
 import pandas as pd
 
 from .bootstrap import Draws, bounds, check_resampling
-from .files import TABLE, TEXT, TEXTS, atomic_path, check_fields, make_folder, read_npz, reading
+from srlviz.core.files import (
+    TABLE,
+    TEXT,
+    TEXTS,
+    atomic_path,
+    check_fields,
+    make_folder,
+    max_unpacked,
+    parse_json,
+    read_npz,
+    reading,
+)
 from .leaks import overlapping_windows, repeated_rows
 from .metrics import Metric, questions
 from .names import unknown
@@ -792,7 +803,7 @@ def _as_json(value):
 
 
 _MAX_ANSWERS = 10_000
-_MAX_HEADER, _MAX_PARTS, _MAX_COLUMNS = 2**20, 64, 4096
+_MAX_HEADER, _MAX_PARTS, _MAX_COLUMNS = 2**22, 64, 4096
 _MAX_TEXTS = 10**7  # a text takes 100 bytes in a table
 _SLACK = 1e-5  # of values in single precision
 _MAX_EMPTY_ROWS = 10**6  # of a table that has neither columns nor an index
@@ -821,15 +832,13 @@ def load_answers(path: str | Path, question: Question | None = None) -> list[Ans
             if not number.isdecimal() or int(number) >= n:
                 raise ValueError(f"the array {name!r:.80} belongs to no answer")
             answers[int(number)][rest] = array
-        return [_from_arrays(arrays, question) for arrays in answers]
+        max_header = min(_MAX_HEADER, max_unpacked(path) // n)
+        return [_from_arrays(arrays, question, max_header) for arrays in answers]
 
 
-def _from_arrays(arrays: Mapping[str, np.ndarray], question: Question | None) -> Answer:
+def _from_arrays(arrays: Mapping[str, np.ndarray], question: Question | None, max_header: int) -> Answer:
     "Check the arrays of `_to_arrays`, and build the answer"
-    text = str(arrays['header'])
-    if len(text) > _MAX_HEADER:
-        raise ValueError(f"its header has {len(text):,} characters, more than {_MAX_HEADER:,}")
-    header = check_fields(json.loads(text), _HEADER, 'header')
+    header = check_fields(parse_json(str(arrays['header']), max_header), _HEADER, 'header')
     for name, array in arrays.items():
         if array.dtype.kind not in 'biufU':
             raise ValueError(f"the array {name!r:.80} is of {array.dtype}; expected numbers or text")

@@ -838,6 +838,9 @@ _HEAD: dict[str, Field] = dict(
 )
 
 
+_EPISODE_BYTES, _PART_BYTES = 1000, 200  # memory of an episode without its rows, and of each of its arrays
+
+
 def _load_npz(path: Path, max_bytes: int) -> Recording:
     with reading(path, 'an srlviz recording'), Npz(path, max_bytes) as z:
         if 'head' not in z.headers:
@@ -845,6 +848,9 @@ def _load_npz(path: Path, max_bytes: int) -> Recording:
         head = check_fields(z.read_json('head'), _HEAD, f'{path}: head')
         shapes = {k: v for k, v in z.headers.items() if k != 'head'}
         _check_head(head, shapes)
+        need = len(head['lengths']) * (_EPISODE_BYTES + _PART_BYTES * len(shapes))
+        if need > z.max_json:
+            raise ValueError(f"its {len(head['lengths']):,} episodes need {need:,} bytes, more than {z.max_json:,}")
         return _from_npz(head, {k: z.read(k) for k in shapes})
 
 

@@ -22,7 +22,7 @@ import torch
 
 from .jobs.curves import log_curve
 from .files import LIST, NUMBER, TABLE, TEXT, Field, atomic_path, check_fields
-from .files import check_zip, is_whole, make_folder, open_file, reading
+from .files import check_zip, is_whole, make_folder, max_unpacked, open_file, parse_json, reading
 
 # %% ../../nbs/00_core/06_training.ipynb #b02cb764
 def pick_device(device: str = 'auto') -> torch.device:
@@ -268,7 +268,7 @@ def load_weights(path: str | Path, config: dict, device='cpu') -> dict:
     with reading(path, 'a weights file of srlviz', 'copy it from its source again, or create it again'):
         content = read_torch(path, device)
         check_fields(content, {'config': TEXT, 'state': TABLE}, path)
-        saved = json.loads(content['config'])
+        saved = parse_json(content['config'], max_unpacked(path))
         if not isinstance(saved, dict):
             raise ValueError(f"its configuration is {saved!r:.80}")
     expected = json.loads(json.dumps(config, default=str))

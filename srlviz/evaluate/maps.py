@@ -29,6 +29,7 @@ from srlviz.core.files import (
     check_whole,
     is_real,
     make_folder,
+    parse_json,
     read_npz,
     reading,
 )
@@ -392,7 +393,7 @@ def load_maps(path: str | Path) -> dict[str, dict[str, CodeMap]]:
     with reading(path, 'maps of codes'):
         arrays = read_npz(path, 'maps of codes')
         text = str(arrays.pop('maps', ''))
-        header = json.loads(text) if 0 < len(text) <= _MAX_HEADER else None
+        header = parse_json(text) if 0 < len(text) <= _MAX_HEADER else None
         if not isinstance(header, list):
             raise ValueError('it has no list of maps')
         maps = {}

@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..core.files import parse_json
 from ..core.states import _NotFiniteInput, leaves, stepped_states
 
 # %% ../../nbs/04_memories/00_memory.ipynb #c3cb009c
@@ -84,7 +85,7 @@ def _configuration(stored, model: str) -> tuple[str, dict]:
     "Parse the class name and the arguments in the metadata `stored` of untrusted weights for a `model`"
     try:
         text = stored.cpu().numpy().tobytes() if isinstance(stored, Tensor) else stored
-        name, config = json.loads(text)
+        name, config = parse_json(text, 2**20)
         if isinstance(name, str) and isinstance(config, dict):
             return name, config
         problem = f'got {name!r:.80} and {config!r:.80}'

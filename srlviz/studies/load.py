@@ -8,7 +8,6 @@ __all__ = ['FILE_KINDS', 'FileKind', 'file_kind', 'load', 'table_keywords', 'is_
 # %% ../../nbs/09_studies/08_load.ipynb #92d9fbe7
 import importlib
 import inspect
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -118,10 +117,12 @@ def _tensors_kind(path: Path) -> str:
     "Tell an agent from an encoder by the class in the metadata."
     from safetensors import safe_open
 
+    from srlviz.core.saving import saved_header
+
     with reading(path, 'an encoder of srlviz'):
         open_file(path).close()  # an error unless it is a regular file
         with safe_open(path, framework='np') as f:
-            header = json.loads((f.metadata() or {}).get('srlviz', 'null'))
+            header = saved_header(f, path)
     if not isinstance(header, dict):
         return ''
     return 'agent' if header.get('class') == 'MemoryAgent' else 'encoder'

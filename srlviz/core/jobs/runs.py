@@ -7,7 +7,7 @@ __all__ = ['LAYOUT', 'CLAIM_TIMEOUT', 'MAX_TRIALS', 'MAX_CELLS', 'MAX_NAMES', 'R
            'process_lives', 'check_sweep', 'check_grid', 'RunFolder']
 
 # %% ../../../nbs/00_core/jobs/03_runs.ipynb #bc7ad1d8
-import json, os, re, socket, stat, time
+import os, re, socket, stat, time
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 
 from .curves import curve_rows, decimate, diverged_curves, drop_repeated_steps, latest_rows
-from ..files import LIST, REAL, TABLE, TEXT, Field, check_fields, is_real, is_whole, read_bytes, reading
+from ..files import LIST, REAL, TABLE, TEXT, Field, check_fields, is_real, is_whole, read_json
 
 # %% ../../../nbs/00_core/jobs/03_runs.ipynb #f00a9205
 LAYOUT = 1
@@ -49,16 +49,10 @@ def process_lives(pid: int) -> bool:
 _STATUS: Field = (lambda x: x in ('done', 'failed'), "'done' or 'failed'")
 _RESULT = dict(status=_STATUS, error=TEXT, started=REAL, ended=REAL, seconds=REAL, parameters=TABLE)
 _SWEEP = "the folder of a sweep (srlviz sweep STUDY --out DIR)"
-_MAX_BYTES = 2**26  # bytes of a result, or of a grid
 MAX_TRIALS, MAX_CELLS = 100_000, 2**21  # of a sweep: trials, and trials times parameters
 MAX_NAMES = 1000  # curves of a run
 _MAX_CURVES, _MAX_POINTS = 10_000, 2000  # of one call of `curves`: curves, and points of each
 _KEY = re.compile('[0-9a-f]{10}-[0-9a-f]{10}')
-
-
-def _json(path: Path, what: str) -> Any:
-    with reading(path, what):
-        return json.loads(read_bytes(path, _MAX_BYTES))
 
 
 def _stamp(path: str | Path, regular: bool = True) -> tuple | None:
@@ -87,7 +81,7 @@ def check_sweep(folder: str | Path) -> dict:
         raise FileNotFoundError(f"there is no folder {str(folder)!r}")
     if not path.is_file():
         raise ValueError(f"{str(folder)!r} is not {_SWEEP}: it has no sweep.json")
-    info = check_fields(_json(path, _SWEEP), {'study': TEXT, 'trial': TEXT}, path)
+    info = check_fields(read_json(path, _SWEEP), {'study': TEXT, 'trial': TEXT}, path)
     if info.get('layout') != LAYOUT:
         raise ValueError(
             f"{path} has the layout {info.get('layout')!r:.40}, and this version of srlviz reads {LAYOUT}; "
@@ -125,7 +119,7 @@ class _TrialFolder:
     def _read_result(self, stamp) -> dict:
         path = Path(self.path) / 'result.json'
         try:
-            result = check_fields(_json(path, 'the result of a trial'), _RESULT, path)
+            result = check_fields(read_json(path, 'the result of a trial'), _RESULT, path)
         except (ValueError, PermissionError) as e:
             at = stamp[0] / 1e9
             return dict(status='failed', error=f'unreadable: {e}', started=at, ended=at, seconds=0.0, host='')
@@ -150,7 +144,7 @@ class _TrialFolder:
         self.claim = {}
         if stamp:
             with suppress(OSError, ValueError, RecursionError):  # incomplete, or deleted meanwhile
-                claim = json.loads(read_bytes(path, 2**16))
+                claim = read_json(path, max_bytes=2**16)
                 self.claim = claim if isinstance(claim, dict) else {}
 
     def _has_ended(self) -> bool:
@@ -276,7 +270,7 @@ class _Grids:
 
     def _grid(self, name: str) -> dict:
         path = self.folder / name
-        grid = check_fields(_json(path, 'a grid of trials'), {'asked': REAL, 'trials': LIST}, path)
+        grid = check_fields(read_json(path, 'a grid of trials'), {'asked': REAL, 'trials': LIST}, path)
         for x in grid['trials']:
             if not (isinstance(x, list) and len(x) == 2 and isinstance(x[0], str) and isinstance(x[1], dict)):
                 raise ValueError(f"{path}: a trial is {x!r:.80}; expected [hash, parameters]")
@@ -353,7 +347,7 @@ class _Trials:
 
     def traceback(self, key: str) -> str:
         with suppress(OSError, ValueError, KeyError):
-            result = _json(Path(self.folders[key].path) / 'result.json', 'the result of a trial')
+            result = read_json(Path(self.folders[key].path) / 'result.json', 'the result of a trial')
             if isinstance(result, dict):
                 return str(result.get('traceback', ''))
         return ''

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from .hashing import ContentHash
-from ..files import MAX_BYTES, atomic_path, check_name, check_zip, is_whole, open_file, reading
+from ..files import MAX_BYTES, atomic_path, check_name, check_zip, is_whole, open_file, parse_json, reading
 
 # %% ../../../nbs/00_core/storage/08_film.ipynb #c57c9d5f
 CHUNK_FRAMES = 64
@@ -137,7 +137,7 @@ def _check_file(path: Path, state: tuple, shape: tuple) -> None:
             raise ValueError("it has no zarr.json")
         if head.file_size > _MAX_HEADER:
             raise ValueError(f"its zarr.json has {head.file_size:,} bytes")
-        _check_header(json.loads(z.read(head)), shape)
+        _check_header(parse_json(z.read(head)), shape)
         _check_chunks(f, z, members, shape)
 
 

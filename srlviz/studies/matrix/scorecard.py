@@ -34,7 +34,7 @@ from srlviz.core.files import (
     check_whole,
     is_real,
     is_whole,
-    read_bytes,
+    read_json,
     reading,
     write_json,
 )
@@ -648,7 +648,7 @@ def load_card(path: str | Path) -> Scorecard:
         not finite or not in the range of its metric, or too many rows
     """
     with reading(path, 'a scorecard of srlviz'):
-        content = check_fields(json.loads(read_bytes(path, _MAX_BYTES)), _CARD, path)
+        content = check_fields(read_json(path, max_bytes=_MAX_BYTES), _CARD, path)
         settings = _checked_settings(content['settings'])
         versions = check_fields(content['versions'], _VERSIONS, 'versions')
         tables = {}
