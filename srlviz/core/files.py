@@ -8,8 +8,8 @@ __all__ = ['MAX_JSON', 'Field', 'TEXT', 'COUNT', 'POSITIVE', 'REAL', 'NUMBER', '
            'write_json', 'checksum', 'sample_path', 'check_name', 'inside', 'all_inside', 'open_file', 'file_size',
            'is_safetensors', 'reading', 'with_advice', 'read_bytes', 'parse_json', 'read_json', 'is_whole',
            'check_whole', 'is_real', 'check_fields', 'foreign_format', 'max_unpacked', 'table_text', 'table_head',
-           'table_rows', 'parse_whole', 'parse_real', 'is_number_word', 'first_non_number', 'check_zip', 'Npz',
-           'read_npz', 'open_lock', 'lock_file', 'only_writer', 'runtime_folder']
+           'table_rows', 'parse_whole', 'parse_real', 'is_number_word', 'first_non_number', 'cells_of_text', 'as_cell',
+           'of_cell', 'check_zip', 'Npz', 'read_npz', 'open_lock', 'lock_file', 'only_writer', 'runtime_folder']
 
 # %% ../../nbs/00_core/00_files.ipynb #a2f56e8e
 import codecs, csv, errno, gzip, hashlib, io, json, math, os, re, shutil, stat, sys, tempfile, time, uuid, zipfile
@@ -96,20 +96,41 @@ def remove_temporary(folder: str | Path) -> None:
 # %% ../../nbs/00_core/00_files.ipynb #3a77e391
 @contextmanager
 def atomic_folder(path: str | Path) -> Iterator[Path]:
-    """Yield a new folder to fill; rename it to `path` (new or empty) on success, remove it on any error."""
+    """Yield a new folder to fill; rename it to `path` (new or empty) on success, remove it on any error.
+
+    What a killed writer of the same folder left is removed, too.
+    """
     path = Path(path)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise FileExistsError(f"{str(path)!r} is {'not empty' if path.is_dir() else 'a file'}; choose a new folder")
     temporary = make_folder(path.parent) / f'.{path.name}.{uuid.uuid4().hex[:8]}'
-    temporary.mkdir()  # `tempfile` would not follow the umask
-    try:
-        with _explain_full_disk(path, temporary):
-            yield temporary
-            if path.exists():
-                path.rmdir()  # Windows does not replace an empty folder
-            os.replace(temporary, path)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    _remove_abandoned(path)
+    place = temporary.with_name(f'{temporary.name}.lock')
+    with open_lock(place) as lock:
+        try:
+            lock_file(lock)
+            temporary.mkdir()  # `tempfile` would not follow the umask
+            with _explain_full_disk(path, temporary):
+                yield temporary
+                if path.exists():
+                    path.rmdir()  # Windows does not replace an empty folder
+                os.replace(temporary, path)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+            with suppress(PermissionError):  # Windows does not remove an open file; the next writer does
+                place.unlink(missing_ok=True)
+
+
+def _remove_abandoned(path: Path) -> None:
+    "Remove temporary folders beside `path` whose writer no longer holds its lock"
+    for name in os.listdir(path.parent):
+        if not name.startswith(f'.{path.name}.') or not re.fullmatch('[0-9a-f]{8}[.]lock', name[len(path.name) + 2 :]):
+            continue
+        place = path.parent / name
+        with suppress(BlockingIOError, OSError, ValueError), open_lock(place) as lock:
+            if lock_file(lock):
+                shutil.rmtree(place.with_suffix(''), ignore_errors=True)
+                place.unlink(missing_ok=True)
 
 # %% ../../nbs/00_core/00_files.ipynb #9da3d98d
 def write_json(path: str | Path, content: Any) -> None:
@@ -580,6 +601,31 @@ def first_non_number(column: Iterable) -> tuple[int, str] | None:
         if isinstance(word, str) and word not in MISSING_WORDS and not is_number_word(word):
             return row, word
     return None
+
+# %% ../../nbs/00_core/00_files.ipynb #d11a7351
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+
+
+def cells_of_text(table):
+    """Copy a DataFrame so that no text in it, nor the name of a column, is a formula in a spreadsheet.
+
+    A text that begins with = + - @, a tab or a line break begins with an apostrophe then; numbers stay as they are.
+    """
+    cells = table.rename(columns=lambda name: as_cell(name))
+    for i, dtype in enumerate(cells.dtypes):
+        if dtype.kind not in 'biufcmM':
+            cells.isetitem(i, cells.iloc[:, i].map(as_cell))
+    return cells
+
+
+def as_cell(text: Any) -> Any:
+    """Return a text as `cells_of_text` writes it; `of_cell` is its inverse. Anything else is returned unchanged."""
+    return f"'{text}" if isinstance(text, str) and _FORMULA.match(text) else text
+
+
+def of_cell(text: str) -> str:
+    """Return the text that `as_cell` wrote."""
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
 
 # %% ../../nbs/00_core/00_files.ipynb #c876e197
 def check_zip(z: zipfile.ZipFile, packed: bool = True) -> dict[str, zipfile.ZipInfo]:

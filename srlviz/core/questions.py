@@ -31,7 +31,7 @@ from srlviz.core.files import (
 )
 from .leaks import overlapping_windows, repeated_rows
 from .metrics import Metric, questions
-from .names import unknown
+from .names import printable, unknown
 from .odd_data import odd_data
 from .parameters import fits
 from .recordings import Recording, align
@@ -97,10 +97,10 @@ class Answer:
         added = []
         for warning in warnings:
             clean = dict(warning)
-            clean['kind'] = _printable(warning['kind'])
-            clean['words'] = _printable(warning['words'])
+            clean['kind'] = printable(warning['kind'])
+            clean['words'] = printable(warning['words']).replace('\n', ' ')[:_MAX_WORDS]
             if 'names' in warning:
-                clean['names'] = [_printable(name)[:_MAX_NAME] for name in warning['names']]
+                clean['names'] = [printable(name).replace('\n', ' ')[:_MAX_NAME] for name in warning['names']]
             added.append(clean)
         if added:
             self.about['warnings'] = self.warnings + added
@@ -112,7 +112,7 @@ class Answer:
         return f"{type(self).__name__}({self.question!r}, {len(self.truth):,} items): {values}"
 
     def __repr__(self):
-        return '\n'.join([self.summary(), *warning_lines({'': self})])
+        return printable('\n'.join([self.summary(), *warning_lines({'': self})]))
 
     def metric(self, name: str) -> Metric:
         """Return a metric of the question by name; a ValueError suggests the nearest name."""
@@ -328,11 +328,6 @@ def _with_mean(resampled: pd.DataFrame, sample: pd.DataFrame, over_targets: bool
         return resampled.assign(mean=np.nan)
     known = [target for target in resampled if not sample[target].isna().any()]
     return resampled.assign(mean=resampled[known].mean(axis=1, skipna=False))
-
-
-def _printable(text: str) -> str:
-    "The text with spaces for what cannot be printed: names in a warning are the user's"
-    return ''.join(c if c.isprintable() else ' ' for c in text)[:_MAX_WORDS]
 
 
 def _values_of_table(table: pd.DataFrame) -> dict[str, pd.Series]:

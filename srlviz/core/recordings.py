@@ -23,7 +23,7 @@ from .files import Npz, atomic_folder, atomic_path, make_folder, reading
 from .storage.film import check_film_name, is_film
 from .storage.frame_cache import frame_cache
 from .storage.hashing import episode_content
-from .names import unknown
+from .names import printable, unknown
 from .layouts import as_pictures, picture_layout
 from .storage import ENDINGS, FACTOR_FIELDS, KINDS, SPLITS, check_factors, check_rate, check_words
 from .storage import factor_label, films, stored_factor
@@ -138,7 +138,8 @@ class Episode:
     def __repr__(self):
         name = self.name + ': ' if self.name else ''
         modalities = ', '.join(self.obs) or 'none'
-        return f"Episode({name}{len(self)} steps, obs {modalities}, {len(self.factors)} factors, {self.ended})"
+        words = f"Episode({name}{len(self)} steps, obs {modalities}, {len(self.factors)} factors, {self.ended})"
+        return printable(words)
 
     def replace(self, *, obs=..., actions=..., rewards=..., factors=..., ended=..., name=...) -> 'Episode':
         """Copy the episode with other values; what is not named is shared, and not read.
@@ -335,7 +336,7 @@ class Recording(Sequence):
         counts = {s: int((self.split == s).sum()) for s in SPLITS if (self.split == s).any()}
         if counts:
             lines.append(f"  split    {', '.join(f'{s} {n}' for s, n in counts.items())}")
-        return '\n'.join(lines)
+        return printable('\n'.join(lines))
 
     def with_split(self, seed: int = 0, **fractions: float) -> 'Recording':
         """Split by whole runs, shuffled by `seed`: `recording.with_split(probe=.7, valid=.1, test=.2)`.

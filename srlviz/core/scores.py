@@ -17,7 +17,17 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .files import atomic_path, make_folder, parse_real, sample_path, table_rows, table_text, parse_whole
+from srlviz.core.files import (
+    as_cell,
+    atomic_path,
+    make_folder,
+    of_cell,
+    parse_real,
+    parse_whole,
+    sample_path,
+    table_rows,
+    table_text,
+)
 from .bootstrap import bootstrap_interval, interquartile_mean
 from .metrics import find_metric
 from .names import unknown
@@ -333,7 +343,8 @@ def _as_csv(df: pd.DataFrame) -> str:
     "Format a validated table as CSV, its first and last line quoted"
     if df.empty:
         return ','.join(SCORE_COLUMNS) + '\n'
-    *rows, last = zip(*(df[c].tolist() for c in SCORE_COLUMNS))
+    written = {c: df[c].map({name: as_cell(name) for name in df[c].unique()}) for c in _TEXT}
+    *rows, last = zip(*(df.assign(**written)[c].tolist() for c in SCORE_COLUMNS))
     text = io.StringIO()
     text.write(_QUOTED + '\n')
     csv.writer(text, lineterminator='\n').writerows(rows)
@@ -414,7 +425,7 @@ def load_scores(path: str | Path) -> pd.DataFrame:
 def _values(path, lines: Sequence[int], column: str, texts: Sequence[str]) -> Sequence:
     "Convert a column of numbers; a column of text is returned as it is"
     if column in _TEXT:
-        return texts
+        return [of_cell(text) for text in texts]
     parse = parse_real if column == 'value' else parse_whole
     numbers = {}
     for line, text in zip(lines, texts):

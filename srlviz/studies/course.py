@@ -6,7 +6,7 @@
 __all__ = ['Checked', 'check', 'score', 'without_solutions', 'student_notebook', 'write_course']
 
 # %% ../../nbs/09_studies/13_course.ipynb #2dedb9ea
-import dis, inspect, os, re, shutil, tempfile
+import dis, inspect, math, os, re, shutil, warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +15,7 @@ import nbformat
 import numpy as np
 import pandas as pd
 
+from ..core.files import atomic_folder, atomic_path, cells_of_text
 from .notebooks import lessons, notebooks_folder, read_notebook
 
 # %% ../../nbs/09_studies/13_course.ipynb #87c1e8dd
@@ -116,7 +117,7 @@ def check(name: str, answer, truth, within: float = 0.0, hint: str = '') -> Chec
     truth : a number or an array, a text (upper and lower case are the same), a list of these, a set of right answers, a
         function without parameters that computes one of these, or a function of the answer that tells whether it is
         right
-    within : how far a number may be from the truth
+    within : how far a number may be from the truth, 0 or more
     hint : shown if the answer is not right
 
     Returns
@@ -126,15 +127,29 @@ def check(name: str, answer, truth, within: float = 0.0, hint: str = '') -> Chec
     Raises
     ------
     AssertionError : for a missing or wrong answer, if SRLVIZ_SOLVED is 1
+    ValueError : if `within` is negative or no number, so that every answer would be right or none
     """
+    if not 0 <= within < math.inf:
+        raise ValueError(f"within must be a number of at least 0; got {within!r:.80}")
     result = _judge(name, answer, truth, within, hint)
     _CHECKED[name] = result
-    if path := os.environ.get('SRLVIZ_SCORES'):
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        score().to_csv(path)
+    _write_scores()
     if os.environ.get('SRLVIZ_SOLVED') == '1' and result.state != 'right':
         raise AssertionError(result.message)
     return result
+
+
+def _write_scores() -> None:
+    "Write the states so far to the file that SRLVIZ_SCORES names; a fault of the file is a warning"
+    path = os.environ.get('SRLVIZ_SCORES')
+    if not path:
+        return
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        with atomic_path(path) as temporary:
+            cells_of_text(score().reset_index()).to_csv(temporary, index=False)
+    except (OSError, ValueError) as e:
+        warnings.warn(f"the states of the exercises were not written to SRLVIZ_SCORES={path!r}: {e}")
 
 
 def _judge(name: str, answer, truth, within: float, hint: str) -> Checked:
@@ -157,6 +172,9 @@ def score() -> pd.DataFrame:
     "The exercises of this notebook and their states"
     rows = [(checked.name, checked.state) for checked in _CHECKED.values()]
     return pd.DataFrame(rows, columns=['exercise', 'state']).set_index('exercise')
+
+
+_write_scores()
 
 # %% ../../nbs/09_studies/13_course.ipynb #19b2fc3d
 _MARK = re.compile('### (BEGIN|END) SOLUTION', re.IGNORECASE)
@@ -202,7 +220,8 @@ def write_course(folder: str | Path) -> dict[str, Path]:
 
     Parameters
     ----------
-    folder : receives the folders `course`, `tutorials` and `studies` for students, and `solutions` for the instructor
+    folder : new or empty; receives the folders `course`, `tutorials` and `studies` for students, and `solutions` for
+        the instructor, all or none
 
     Returns
     -------
@@ -210,30 +229,23 @@ def write_course(folder: str | Path) -> dict[str, Path]:
 
     Raises
     ------
-    FileExistsError : if one of the four folders exists, so that no student's work is overwritten
+    FileExistsError : if it is not empty, so that no student's work is overwritten
     """
     if not str(folder):
         raise ValueError("folder is empty; name the folder that receives the course")
     folder, source = Path(folder), notebooks_folder('course')
-    names = 'course', 'tutorials', 'studies', 'solutions'
-    for name in names:
-        if os.path.lexists(folder / name):
-            raise FileExistsError(f"{folder / name} exists; name another folder, or move it away first")
     paths = [*lessons(source).values(), *source.glob('glossary.ipynb')]
     linked = set().union(*(_linked(read_notebook(path)) for path in paths))
     paths += [notebooks_folder(kind) / f'{name}.ipynb' for kind, name in sorted(linked)]
-    folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder, prefix='.course-') as partial:  # all folders, or none
+    with atomic_folder(folder) as partial:
         for path in paths:
             place = Path(path.parent.name, path.name)
             notebook = read_notebook(path)
             for part in ('', 'solutions'):
-                target = Path(partial, part, place)
+                target = partial / part / place
                 target.parent.mkdir(parents=True, exist_ok=True)
                 if not part and any(_MARK.search(cell.source) for cell in notebook.cells):
                     nbformat.write(student_notebook(notebook), target)
                 else:
                     shutil.copyfile(path, target)
-        for name in names:
-            Path(partial, name).rename(folder / name)
     return {path.stem: folder / 'course' / path.name for path in lessons(source).values()}

@@ -6,7 +6,7 @@
 __all__ = ['Probed', 'load_probe', 'probe']
 
 # %% ../../nbs/09_studies/05_quick.ipynb #a5a84b3a
-import tempfile
+import shutil, tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
@@ -29,7 +29,7 @@ from srlviz.core.files import (
     read_npz,
     write_json,
 )
-from ..core.names import catalog
+from ..core.names import catalog, printable
 from ..core.leaks import overlapping_windows
 from ..core.metrics import find_metric
 from ..core.questions import Answer, load_answers, save_answers, warning_lines
@@ -140,9 +140,13 @@ class Probed:
             np.savez_compressed(temporary / 'codes.npz', **{k: np.vstack(c) for k, c in self.codes.items()})
             self.recording.save(temporary / 'recording')
             make_folder(temporary / 'encoders')
-            for name, encoder in self.encoders.items():
-                if type(encoder) in catalog('encoders').values():
-                    save_encoder(encoder, temporary / 'encoders' / f'{name}.safetensors')
+            for name, fitted in self.fitted.items():
+                path = temporary / 'encoders' / f'{name}.safetensors'
+                if isinstance(fitted, _SavedMethod):
+                    if fitted.path.exists():
+                        shutil.copyfile(fitted.path, path)
+                elif type(fitted.encoder) in catalog('encoders').values():
+                    save_encoder(fitted.encoder, path)
             levels = {name: 'step' if np.ndim(c[0]) == 2 else 'episode' for name, c in self.codes.items()}
             header = dict(format=_FORMAT, labels=[*self.results], methods=levels, left_out=dict(self.left_out))
             if self.regressions:
@@ -184,7 +188,7 @@ class Probed:
             lines += [f'{factor.name}: {doubt}'] if doubt else []
         if self.left_out:
             lines.append('not probed: ' + ', '.join(f'{name} ({reason})' for name, reason in self.left_out.items()))
-        return '\n'.join(lines)
+        return printable('\n'.join(lines))
 
 # %% ../../nbs/09_studies/05_quick.ipynb #909e381f
 _FORMAT = 'srlviz probe'

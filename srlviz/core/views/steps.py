@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from ..files import atomic_path, is_whole
+from ..files import atomic_path, cells_of_text, is_whole
 from ..recordings import Recording
 from .windows import cut_runs
 
@@ -160,9 +160,9 @@ class Steps:
         return table.join(factors.drop(columns=['episode', 't']).rename(columns=renamed))
 
     def to_csv(self, path: str | Path, recording: Recording, tags: Mapping[str, 'Steps'] | None = None) -> Path:
-        """Write the table of `to_table` as a CSV file."""
+        """Write the table of `to_table` as a CSV file, without formulas; see `cells_of_text`."""
         with atomic_path(path) as temporary:
-            self.to_table(recording, tags).to_csv(temporary, index=False)
+            cells_of_text(self.to_table(recording, tags)).to_csv(temporary, index=False)
         return Path(path)
 
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 from ...core.jobs.progress import Bar
 
 from ...core.files import LIST, TABLE, check_fields, file_size, read_json
+from ...core.names import printable
 from ...core.storage import described, from_arrow, merge_moments, moments
 from ...core.storage.manifest import below, file_faults, is_linked, links
 from ...core.storage.parquet import open_footer
@@ -50,7 +51,7 @@ class _Faults:
 
     def add(self, file: str, flight: str, fault: str) -> None:
         row = str(file), str(flight), str(fault)
-        self.rows.append(tuple(x if x.isprintable() else ascii(x) for x in row))  # names may be untrusted
+        self.rows.append(tuple(printable(x) for x in row))  # names may be untrusted
 
     def read(self, file: str, reader: Callable):
         "Return the result of a reader; if it raises an error, add a fault and return None"

@@ -34,7 +34,7 @@ from srlviz.core.files import (
     reading,
     write_json,
 )
-from ...core.names import unknown
+from ...core.names import printable, unknown
 from ...core.jobs.progress import Bar
 from ...core.recordings import Recording
 from ...core.storage import SPLITS
@@ -167,7 +167,7 @@ class Targets:
         if self.distinct is not None:
             lines[1 + list(self.names).index(STATE)] += f', {len(self.distinct)} of them distinct and varying'
         dropped = ', '.join(f'{n:,} {what}' for what, n in self.dropped.items() if n)
-        return '\n'.join([*lines, f"  left out {dropped or 'nothing'}"])
+        return printable('\n'.join([*lines, f"  left out {dropped or 'nothing'}"]))
 
 # %% ../../../nbs/06_evaluate/prediction/00_target_table.ipynb #a8d5fcfa
 def _places(recording: Recording, length: int | None, with_next: bool) -> tuple[np.ndarray, ...]:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pandas as pd
 
-from ...core.files import TABLE, TEXTS, check_fields, inside, read_json, sample_path, write_json
+from ...core.files import TABLE, TEXT, TEXTS, check_fields, checksum, inside, read_json, sample_path, write_json
 from ...core.metrics import find_metric, headlines
-from ...core.names import catalog
+from ...core.names import catalog, printable
 from ...core.questions import load_answers
 from ...core.recordings import Recording
 from ...core.scores import SCORE_COLUMNS, check_scores, load_scores, save_scores
@@ -56,7 +56,7 @@ class Matrix:
     def __repr__(self):
         n = self.scores['method'].nunique()
         seeds = self.scores['seed'].nunique()
-        return (
+        return printable(
             f"Matrix of {n} representations x {len(self.questions)} questions x {len(self.worlds)} worlds "
             f"({', '.join(self.worlds)}), {seeds} {'seed' if seeds == 1 else 'seeds'}, "
             f"{len(self.reasons)} cells without an answer"
@@ -260,11 +260,11 @@ _FORMAT = 'srlviz cross evaluation'
 
 
 def save_matrix(matrix: Matrix, path: str | Path, about: Mapping) -> None:
-    """Save a matrix without its answers: PATH.csv and PATH.json; `about` says how it was made."""
-    path = Path(path)
-    save_scores(matrix.scores, path.with_suffix('.csv'))
+    """Save a matrix without its answers: PATH.csv, and PATH.json with its checksum; `about` says how it was made."""
+    path = save_scores(matrix.scores, Path(path).with_suffix('.csv'))
     reasons = [[*key, reason] for key, reason in matrix.reasons.items()]
-    write_json(path.with_suffix('.json'), dict(format=_FORMAT, about=dict(about), reasons=reasons))
+    content = dict(format=_FORMAT, about=dict(about), scores=checksum(path), reasons=reasons)
+    write_json(path.with_suffix('.json'), content)
 
 
 def shipped_matrix() -> Matrix:
@@ -279,20 +279,22 @@ def load_matrix(path: str | Path) -> Matrix:
     ------
     FileNotFoundError, ValueError : naming the file that is missing or damaged
     """
-    path = Path(path)
-    about = path.with_suffix('.json')
+    path, about = Path(path).with_suffix('.csv'), Path(path).with_suffix('.json')
     header = check_fields(read_json(about), _HEADER, about)
+    if header['scores'] != checksum(path):
+        raise ValueError(f"{about} and {path.name} were not saved together; save the matrix again")
     reasons = {}
     for row in header['reasons']:
         are_texts = isinstance(row, list) and all(isinstance(x, str) and len(x) <= _MAX_REASON for x in row)
         if not are_texts or len(row) != 4:
             raise ValueError(f"{about}: reasons are rows of representation, setting, question, reason; got {row!r:.80}")
         reasons[tuple(row[:3])] = row[3]
-    return Matrix(load_scores(path.with_suffix('.csv')), reasons)
+    return Matrix(load_scores(path), reasons)
 
 
 _HEADER = dict(
     format=(lambda x: x == _FORMAT, repr(_FORMAT)),
     about=TABLE,
+    scores=TEXT,
     reasons=(lambda x: isinstance(x, list) and len(x) <= 100_000, 'a list of rows'),
 )

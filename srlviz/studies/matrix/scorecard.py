@@ -40,7 +40,7 @@ from srlviz.core.files import (
 )
 from ...core.jobs.progress import Bar
 from ...core.metrics import find_metric, headlines, questions as all_questions
-from ...core.names import unique_name, unknown
+from ...core.names import printable, unique_name, unknown
 from ...core.questions import Answer, Question, question_named, warning_words
 from ...core.recordings import Recording
 from ...core.scores import SCORE_COLUMNS, check_scores, score_row, spell_method
@@ -255,7 +255,7 @@ class Scorecard:
                 parts.append(table.to_string())
             parts += [f'  warning: {line}' for line in self.warning_lines(world)]
             parts += [f'  no score: {textwrap.shorten(line, 110)}' for line in self.reason_lines(world)]
-        return '\n'.join(parts)
+        return printable('\n'.join(parts))
 
     def _world_words(self, world: str) -> str:
         about = self.settings['worlds'][world]

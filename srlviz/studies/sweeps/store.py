@@ -23,6 +23,7 @@ from srlviz.core.files import (
     TEXTS,
     Field,
     atomic_path,
+    cells_of_text,
     check_fields,
     inside,
     is_real,
@@ -455,7 +456,7 @@ class Tables:
                 scores = self.scores()
             save_scores_by_source(scores, self.folder)
             with atomic_path(self.folder / 'runs.csv') as path:
-                self.run_folder.runs.to_csv(path, index=False)
+                cells_of_text(self.run_folder.runs).to_csv(path, index=False)
 
     def write_if_due(self) -> None:
         """Write the tables if that takes less than a tenth of the time; a failure to write is only a warning."""
