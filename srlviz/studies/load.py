@@ -101,8 +101,16 @@ def _folder_kind(folder: Path) -> str:
         info = read_json(inside(folder, 'meta/info.json'))
         info = info if isinstance(info, dict) else {}
         return 'lerobot' if 'codebase_version' in info else _FORMATS.get(str(info.get('format')), '')
-    is_agents = any(folder.glob('*_*.safetensors')) or any(folder.glob('trials/*/agent.safetensors'))
-    return 'agents' if is_agents else ''
+    files = [*folder.glob('*_*.safetensors'), *folder.glob('trials/*/agent.safetensors')]
+    return 'agents' if any(map(_may_be_agent, files)) else ''
+
+
+def _may_be_agent(path: Path) -> bool:
+    "Whether a file is an agent, or so damaged that its reader has to say"
+    try:
+        return _tensors_kind(path) == 'agent'
+    except ValueError:
+        return True
 
 
 def _npz_kind(path: Path) -> str:
@@ -174,6 +182,8 @@ def load(path: str | Path, kind: str = '', **options):
     if kind == 'scores' and path.is_dir():
         path = inside(path, 'scores.csv')
     loaded = getattr(importlib.import_module(module), reader)(path, **options)
+    if kind == 'agents' and not loaded:
+        raise ValueError(f"folder {str(path)!r} has no agent that can be read; the warnings say why")
     return loaded[0] if kind == 'answers' and len(loaded) == 1 else loaded
 
 # %% ../../nbs/09_studies/08_load.ipynb #10ad0002

@@ -1,0 +1,178 @@
+"""Test what others find in files of the kit: printed names, whole folders, tables for spreadsheets, grades."""
+
+import os, re, shutil, signal, subprocess, sys
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest, torch
+
+import srlviz
+from srlviz import Factor, Recording
+from srlviz.core.files import atomic_folder
+from srlviz.core.names import unknown
+from srlviz.core.saving import save_encoder
+from srlviz.core.scores import load_scores, save_scores, score_row
+from srlviz.core.views.steps import Steps
+from srlviz.encoders.baselines import RandomCNN
+from srlviz.studies.matrix.results import Matrix, load_matrix, save_matrix
+
+HOSTILE = '\x1b[31mred\u202e'  # colours a terminal, and reverses text
+
+
+def walks(factor='y', column='x', n=12):
+    "Episodes of a random walk whose factor is its place"
+    rng = np.random.default_rng(0)
+    episodes = [rng.normal(size=(40, 1)).cumsum(0).astype(np.float32) for _ in range(n)]
+    rows = [dict(episode=i, column=x[0], factor=float(x[0] > 0)) for i, e in enumerate(episodes) for x in e]
+    table = pd.DataFrame(rows).rename(columns=dict(column=column, factor=factor))
+    return Recording.from_table(table, episode='episode', factors=[factor])
+
+
+# ---- names
+
+
+def test_names_of_others_reach_no_terminal():
+    recording = walks(HOSTILE, HOSTILE + '\u2028x')
+    named = Recording([*recording], HOSTILE, factors=[Factor(HOSTILE, group=HOSTILE, label='red')])
+    printed = [named, named[0].replace(name=HOSTILE), unknown('factor', 'x', [HOSTILE])]
+    for text in map(repr, printed):
+        assert 'red' in text and text.replace('\n', '').isprintable(), ascii(text)
+
+
+# ---- folders
+
+
+def test_a_folder_of_encoders_is_not_opened_as_agents(tmp_path):
+    frames = srlviz.sample('pong')
+    save_encoder(RandomCNN(n_codes=4).fit(frames), tmp_path / 'random_cnn.safetensors')
+    for door in srlviz.load, srlviz.explore:
+        with pytest.raises(ValueError, match=re.escape(str(tmp_path))):
+            door(tmp_path)
+    (tmp_path / 'a_gru.safetensors').write_bytes(b'no agent')
+    with pytest.warns(UserWarning, match='a_gru'), pytest.raises(ValueError, match='no agent that can be read'):
+        srlviz.load(tmp_path)
+
+
+WRITER = '''
+import os, signal, sys
+import srlviz.core.files as files
+from srlviz.studies.course import write_course
+count = [0]
+def stop(event, arguments):
+    if event in ('open', 'os.rename', 'os.mkdir', 'os.rmdir', 'shutil.copyfile') and 'handed_out' in str(arguments[0]):
+        count[0] += 1
+        if count[0] == int(sys.argv[2]):
+            os.kill(os.getpid(), signal.SIGKILL)
+sys.addaudithook(stop)
+write_course(sys.argv[1] + '/handed_out')
+'''
+
+
+@pytest.mark.skipif(sys.platform == 'win32', reason='it has no SIGKILL')
+@pytest.mark.parametrize('moment', [1, 4, 20, pytest.param(60, marks=pytest.mark.slow)])
+def test_a_course_whose_writer_was_killed_is_absent_and_is_then_written(moment, tmp_path):
+    def write(until):
+        return subprocess.run([sys.executable, '-c', WRITER, tmp_path, str(until)], capture_output=True, text=True)
+
+    assert write(moment).returncode == -signal.SIGKILL
+    assert not (tmp_path / 'handed_out').exists()
+    done = write(10**6)
+    assert done.returncode == 0, done.stderr
+    assert [p.name for p in tmp_path.iterdir()] == ['handed_out']
+    assert {p.name for p in (tmp_path / 'handed_out').iterdir()} == {'course', 'tutorials', 'studies', 'solutions'}
+
+
+def test_a_living_writer_of_the_same_folder_is_left_alone(tmp_path):
+    with atomic_folder(tmp_path / 'a') as first:
+        (first / 'x').write_text('1')
+        with pytest.raises(ZeroDivisionError), atomic_folder(tmp_path / 'a'):
+            1 / 0
+        assert (first / 'x').exists()
+    assert [p.name for p in tmp_path.iterdir()] == ['a']
+
+
+# ---- matrices
+
+
+def test_a_matrix_whose_two_files_are_of_different_times_is_refused(tmp_path):
+    row = score_row(study='cross', task='pong', method='a', metric='f1', value=0.5, target='mean', group='probe')
+    for place, value in ('old', 0.5), ('new', 0.25):
+        table = pd.DataFrame([row | dict(value=value)])
+        save_matrix(Matrix(table, {}), tmp_path / place, dict(epochs=1))
+    assert load_matrix(tmp_path / 'old.csv').scores['value'].tolist() == [0.5]
+    shutil.copy(tmp_path / 'new.csv', tmp_path / 'old.csv')  # as a writer leaves them that is killed in between
+    with pytest.raises(ValueError, match='old.json and old.csv were not saved together'):
+        load_matrix(tmp_path / 'old.csv')
+
+
+# ---- spreadsheets
+
+
+@pytest.mark.parametrize('name', ['=1+1', '@SUM(A1)', '+x', '-x', '\t=1'])
+def test_exported_tables_have_no_formulas(name, tmp_path):
+    recording = walks(name.strip('\t'))
+    path = Steps(np.zeros(2, int), np.arange(2)).to_csv(tmp_path / "steps.csv", recording)
+    cells = pd.read_csv(path, header=None, dtype=str, keep_default_na=False).to_numpy().ravel()
+    assert not [c for c in cells if re.match('[=@\t]|[+-](?![0-9.])', c)] and f"'{name.strip(chr(9))}" in cells
+
+
+def test_scores_of_names_like_formulas_are_loaded_as_they_were(tmp_path):
+    rows = [score_row(study='mine', task=name, method=name, metric='f1', value=0.5) for name in ('=1', "'=1", '-x')]
+    table = pd.DataFrame(rows)
+    path = save_scores(table, tmp_path / 'scores.csv')
+    assert "'=1" in path.read_text() and ',=1' not in path.read_text()
+    pd.testing.assert_frame_equal(load_scores(path), table)
+
+
+# ---- probes
+
+
+def test_a_loaded_probe_of_ones_own_network_is_saved_again(tmp_path):
+    recording = walks().with_split(probe=0.5, valid=0.25, test=0.25)
+    srlviz.probe(torch.nn.Linear(1, 3), recording, epochs=1, progress=False).save(tmp_path / 'a')
+    again = srlviz.load(srlviz.load(tmp_path / 'a').save(tmp_path / 'b'))
+    for name, codes in srlviz.load(tmp_path / 'a').codes.items():
+        np.testing.assert_array_equal(np.vstack(again.codes[name]), np.vstack(codes))
+
+
+# ---- grades
+
+LESSON = '''
+from srlviz import course
+course.check('1.1', 3, 3)
+course.check('1.2', None, 3)
+'''
+
+
+def run_lesson(scores: Path, source: str = LESSON):
+    environment = os.environ | {'SRLVIZ_SCORES': str(scores)}
+    return subprocess.run([sys.executable, '-c', source], env=environment, capture_output=True, text=True)
+
+
+def test_grades_are_those_of_the_last_submission(tmp_path):
+    scores = tmp_path / 'scores' / 'one.csv'
+    run_lesson(scores)
+    assert pd.read_csv(scores)['state'].tolist() == ['right', 'not answered']
+    run_lesson(scores, 'from srlviz import course\nraise SystemExit(1)')  # stops before its first check
+    assert pd.read_csv(scores).empty
+
+
+def test_grades_replace_a_link_and_do_not_follow_it(tmp_path):
+    (tmp_path / 'other.csv').write_text('of somebody else')
+    (tmp_path / 'one.csv').symlink_to(tmp_path / 'other.csv')
+    run_lesson(tmp_path / 'one.csv')
+    assert (tmp_path / 'other.csv').read_text() == 'of somebody else'
+    assert pd.read_csv(tmp_path / 'one.csv')['state'].tolist() == ['right', 'not answered']
+
+
+def test_grades_that_cannot_be_written_stop_no_notebook(tmp_path):
+    (tmp_path / 'file').touch()
+    done = run_lesson(tmp_path / 'file' / 'one.csv')
+    assert done.returncode == 0 and 'were not written' in done.stderr
+
+
+@pytest.mark.parametrize('within', [float('nan'), -1.0, float('inf')])
+def test_a_check_within_no_distance_is_refused(within):
+    with pytest.raises(ValueError, match='within must be a number of at least 0'):
+        srlviz.course.check('1.1', 3.0, 4.0, within=within)
