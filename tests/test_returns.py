@@ -2,7 +2,7 @@
 
 import json
 
-import gymnasium, numpy as np, pandas as pd, pytest
+import gymnasium, numpy as np, pytest
 from reference.rliable_returns import FILE, LEVELS, THRESHOLDS, example_scores, rliable_statistics
 
 from srlviz.core.scores import check_scores

@@ -118,6 +118,13 @@ def _size(label: str, unit: str, name: str) -> Metric:
 class CostAnswer(Answer):
     """Answer to `Cost`; its part 'costs' is the table of `profile_memory`."""
 
+    def check(self) -> None:
+        """Refuse a table of costs without metrics, or without numbers in its columns, with a ValueError."""
+        costs = self.parts.get('costs')
+        numbers = costs.select_dtypes('number') if isinstance(costs, pd.DataFrame) else ()
+        if not {'value', 'low', 'high'} <= {*numbers} or 'metric' not in costs:
+            raise ValueError("the table 'costs' is missing, or has no metric, or no numbers for value, low or high")
+
     def interval_scores(self, *, study: str, task: str, method: str, **key) -> pd.DataFrame:
         """Build rows of the score table with the ends of intervals; parameters as for `scores`.
 

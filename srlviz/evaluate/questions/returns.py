@@ -67,6 +67,13 @@ def _check_study(study: str, means: Sequence[float]) -> None:
 class ReturnsAnswer(Answer):
     """Answer to `Returns`: an item is a finished episode; its part 'epochs' is the table of `epoch_returns`."""
 
+    def check(self) -> None:
+        """Refuse a table of epochs without numbers in its columns, with a ValueError."""
+        epochs = self.parts.get('epochs')
+        numbers = epochs.select_dtypes('number') if isinstance(epochs, pd.DataFrame) else ()
+        if not {'steps', 'episodes', 'mean_return'} <= {*numbers}:
+            raise ValueError("the table 'epochs' is missing, or has no numbers for steps, episodes or mean_return")
+
     def run_scores(self, *, study: str, task: str, method: str, **key) -> pd.DataFrame:
         """Build the rows of the score table of a training run.
 

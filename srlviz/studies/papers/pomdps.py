@@ -205,7 +205,7 @@ def memory_trial(
     key = dict(study='popgym', task=f'recall-{task}', method=method, n_codes=n_hidden, budget=steps, seed=seed)
     scores = answer.scores(**key)
     at_delays = scores['metric'].eq('recall') & scores['target'].ne('mean')
-    rows = scores[at_delays].assign(metric='accuracy').to_dict('records')
+    rows = scores[at_delays].assign(metric='accuracy').to_dict('records')  # its name in the study's tables
     seconds = answer.parts['delays']['seconds'].iloc[0]
     rows.append(score_row(**key, target='lesson', group='cost', metric='seconds', value=seconds))
     return rows
