@@ -180,13 +180,13 @@ class Answer:
         Returns
         -------
         DataFrame, one row per target and 'mean': target, value, low, high (NaN below three units), n (number of units
-        in which the target is known). Bounds end where the metric's range does: no value lies beyond, so that an
-        interval does not hold the truth less often for it
+        in which the target is known; of a metric with `strata`, in the smallest of them). Bounds end where the metric's
+        range does: no value lies beyond, so that an interval does not hold the truth less often for it
         """
         draws = self._draw_resamples(metric, over, confidence_level, n_resamples, seed)
         resampled = self._metric_by_resample(metric, draws)
         values = self.values(metric)
-        n = self._units_of_targets(draws, values.index)
+        n = self._units_of_targets(metric, draws, values.index)
         ends = bounds(resampled.to_numpy(), values.to_numpy(), n, confidence_level)
         low, high = np.clip(ends, self.metric(metric).low, self.metric(metric).high)
         return pd.DataFrame(dict(target=values.index, value=values.to_numpy(), low=low, high=high, n=n))
@@ -216,17 +216,25 @@ class Answer:
         differences = self._metric_by_resample(metric, draws) - other._metric_by_resample(metric, draws)
         table = pd.DataFrame(dict(a=self.values(metric), b=other.values(metric))).rename_axis('target').reset_index()
         difference = table['a'] - table['b']
-        n = self._units_of_targets(draws, table['target'])
+        n = self._units_of_targets(metric, draws, table['target'])
         span = self.metric(metric).high - self.metric(metric).low
         low, high = np.clip(bounds(differences.to_numpy(), difference.to_numpy(), n, confidence_level), -span, span)
         return table.assign(difference=difference, low=low, high=high, n=n)
 
-    def _units_of_targets(self, draws: Draws, targets: Sequence[str]) -> np.ndarray:
-        "Count the units in which the truth of each target is known; all, if it is not a column of the truth"
+    def _strata(self, metric: str) -> list[np.ndarray]:
+        "Masks (n_items,) of the items that a metric reads, one for each set that is drawn on its own"
+        strata = self.metric(metric).strata
+        return [np.ones(len(self.truth), bool)] if strata is None else strata(self)
+
+    def _units_of_targets(self, metric: str, draws: Draws, targets: Sequence[str]) -> np.ndarray:
+        """Count the units in which the truth of each target is known, in the stratum that has the fewest.
+
+        All units of a stratum count for a target that is not a column of the truth.
+        """
         n = []
         for target in targets:
-            known = self.truth[target].notna().to_numpy() if target in self.truth else slice(None)
-            n.append(len(np.unique(draws.unit[known])))
+            known = self.truth[target].notna().to_numpy() if target in self.truth else True
+            n.append(min(len(np.unique(draws.unit[mask & known])) for mask in self._strata(metric)))
         return np.array(n)
 
     def _unit_of_items(self, over: str) -> np.ndarray:
@@ -248,7 +256,10 @@ class Answer:
             raise ValueError(f"metric {metric!r} is not computed from items, so it has no interval")
         if not self.has_items:
             raise ValueError("the answer was saved without items, so there is nothing to resample: ask again")
-        return Draws.of(self._unit_of_items(over), n_resamples, seed)
+        unit = self._unit_of_items(over)
+        if self.metrics[metric].strata is None:
+            return Draws.of(unit, n_resamples, seed)
+        return Draws.within(unit, self._strata(metric), n_resamples, seed)
 
     def _metric_by_resample(self, metric: str, draws: Draws) -> pd.DataFrame:
         "Compute the metric of each target and 'mean', one row per resample"
