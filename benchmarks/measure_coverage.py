@@ -103,7 +103,7 @@ N_TEST = 40  # test episodes beside n shifted ones
 
 
 def shifted_answer(n_test: int, n_shifted: int, seed: int) -> Answer:
-    """An answer about episodes of 20 rows in two conditions; each has a level, an error of its own, and a size of it."""
+    """An answer about episodes of 20 rows in two conditions; each has a level, and an error of its own size."""
     rng = np.random.default_rng(seed)
     n = n_test + n_shifted
     truth = rng.normal(size=(n, 1)) + rng.normal(size=(n, 20))
