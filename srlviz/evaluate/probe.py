@@ -130,8 +130,8 @@ def linear_probe(
         conditioning only, but the ranking of encoders depends on it
     protocol : 'paper' or 'fixed': what early stopping monitors and which weights are tested
     n_classes : factors take values 0 to n_classes - 1 (256 for RAM bytes); None: those values that occur in 'probe'
-    lr, batch_size, epochs, patience : Adam with eps 1e-5, as in the authors' code. An epoch is a pass over the rows; with
-        protocol='fixed', as many passes as make 32 steps, so that few rows converge
+    lr, batch_size, epochs, patience : Adam with eps 1e-5, as in the authors' code. An epoch is a pass over the rows;
+        with protocol='fixed', as many passes as make 32 steps, so that few rows converge
     seed : of weights and batches
 
     Returns
