@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['has_outlier', 'some_rows', 'has_heavy_tail', 'has_crowded_bin', 'varying_columns', 'is_constant', 'constant_factors',
-           'same_numbers', 'duplicate_factors', 'odd_data']
+           'same_numbers', 'duplicate_factors', 'odd_codes', 'odd_factors', 'odd_data']
 
 # %% ../../nbs/00_core/11_odd_data.ipynb #f5ffa3db
 from collections.abc import Mapping, Sequence
@@ -210,29 +210,18 @@ def _warning(kind: str, names: Sequence[str], n: int, words: str) -> dict:
     return dict(kind=kind, names=list(names)[:_MAX_NAMES], share=len(names) / n, words=words)
 
 
-def odd_data(codes: Mapping[str, np.ndarray], factors: Mapping[str, pd.DataFrame]) -> list[dict]:
-    """Find what is odd about codes and factors.
+def odd_codes(codes: Mapping[str, np.ndarray]) -> list[dict]:
+    """Find what is odd about codes, split -> (n, n_codes): the warnings of `odd_data` about them."""
+    return _odd_columns({s: codes[s] for s in _LEARNED_AND_TESTED if s in codes}, 'code')
 
-    Parameters
-    ----------
-    codes : split -> (n, n_codes)
-    factors : split -> DataFrame (n, n_factors). The splits 'probe', 'test' and 'shifted' are looked at. What is no
-        table of numbers, or not finite, is passed over: a question refuses it with its own words
 
-    Returns
-    -------
-    Warnings, none for ordinary data: dicts of kind ('outlier', 'heavy tail', 'one bin', 'constant factor', 'duplicate
-    factor'), names ('code 3', 'factor height'; of constant and duplicate factors their own; at most a hundred), share
-    (of all codes or factors) and words, one sentence
-    """
-    if not isinstance(codes, Mapping) or not isinstance(factors, Mapping):
-        return []
+def odd_factors(factors: Mapping[str, pd.DataFrame]) -> list[dict]:
+    """Find what is odd about factors, split -> DataFrame (n, n_factors): the warnings of `odd_data` about them."""
     tables = {
         s: factors[s] for s in _LEARNED_AND_TESTED if isinstance(factors.get(s), pd.DataFrame) and len(factors[s])
     }
     numbers = {s: table.select_dtypes('floating').dropna(axis=1) for s, table in tables.items()}
-    warnings = _odd_columns({s: codes[s] for s in _LEARNED_AND_TESTED if s in codes}, 'code')
-    warnings += _odd_columns(numbers, 'factor')
+    warnings = _odd_columns(numbers, 'factor')
     n_factors = max((len(table.columns) for table in tables.values()), default=0)
     constant = {}  # name -> splits
     for split, table in tables.items():
@@ -251,3 +240,23 @@ def odd_data(codes: Mapping[str, np.ndarray], factors: Mapping[str, pd.DataFrame
         words = f'Some factors are copies of each other ({words}), and most means over factors count each.'
         warnings.append(_warning('duplicate factor', copies, n_factors, words))
     return warnings
+
+
+def odd_data(codes: Mapping[str, np.ndarray], factors: Mapping[str, pd.DataFrame]) -> list[dict]:
+    """Find what is odd about codes and factors.
+
+    Parameters
+    ----------
+    codes : split -> (n, n_codes)
+    factors : split -> DataFrame (n, n_factors). The splits 'probe', 'test' and 'shifted' are looked at. What is no
+        table of numbers, or not finite, is passed over: a question refuses it with its own words
+
+    Returns
+    -------
+    Warnings, none for ordinary data: dicts of kind ('outlier', 'heavy tail', 'one bin', 'constant factor', 'duplicate
+    factor'), names ('code 3', 'factor height'; of constant and duplicate factors their own; at most a hundred), share
+    (of all codes or factors) and words, one sentence
+    """
+    if not isinstance(codes, Mapping) or not isinstance(factors, Mapping):
+        return []
+    return odd_codes(codes) + odd_factors(factors)
