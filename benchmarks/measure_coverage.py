@@ -16,9 +16,11 @@ import pandas as pd
 
 from srlviz.core import bootstrap
 from srlviz.core.bootstrap import bootstrap_interval
+from srlviz.core.questions import Answer
 from srlviz.evaluate.comparison import probability_of_improvement, return_intervals
 from srlviz.evaluate.probe import ProbeResult
 from srlviz.evaluate.questions.probe import LinearProbe
+from srlviz.evaluate.questions.shift import Shift
 
 UNITS = (2, 3, 5, 10, 17, 22, 60)
 N_TASKS = 8
@@ -97,6 +99,40 @@ def difference_of_answers(n: int, seed: int, n_resamples: int) -> tuple[float, f
     return row['low'], row['high'], true_value(0.5) - true_value(0.0)
 
 
+N_TEST = 40  # test episodes beside n shifted ones
+
+
+def shifted_answer(n_test: int, n_shifted: int, seed: int) -> Answer:
+    """An answer about episodes of 20 rows in two conditions; each has a level, and an error of its own size."""
+    rng = np.random.default_rng(seed)
+    n = n_test + n_shifted
+    truth = rng.normal(size=(n, 1)) + rng.normal(size=(n, 20))
+    size = np.repeat([0.4, 0.7], [n_test, n_shifted])[:, None] * rng.lognormal(0, 0.3, (n, 1))
+    predicted = truth + size * (rng.normal(size=(n, 1)) + rng.normal(size=(n, 20)))
+    index = pd.MultiIndex.from_product([range(n), range(20)], names=['episode', 't'])
+    tables = [pd.DataFrame({'x': values.ravel()}, index) for values in (truth, predicted)]
+    parts = dict(shifted=np.repeat([False, True], [20 * n_test, 20 * n_shifted]), constant=pd.DataFrame({'x': [0.0]}))
+    return Answer(Shift(), *tables, parts)
+
+
+@cache
+def true_shift(metric: str) -> float:
+    """A metric of 20,000 episodes of each condition of `shifted_answer`."""
+    return shifted_answer(20_000, 20_000, seed=10**6).value(metric)
+
+
+def skill_under_shift(n: int, seed: int, n_resamples: int) -> tuple[float, float, float]:
+    """Bound the skill of n shifted episodes, beside 40 others that it does not read."""
+    row = shifted_answer(N_TEST, n, seed).interval('skill_shifted', n_resamples=n_resamples).iloc[-1]
+    return row['low'], row['high'], true_shift('skill_shifted')
+
+
+def drop_under_shift(n: int, seed: int, n_resamples: int) -> tuple[float, float, float]:
+    """Bound the drop from 40 episodes to n shifted ones."""
+    row = shifted_answer(N_TEST, n, seed).interval('drop', n_resamples=n_resamples).iloc[-1]
+    return row['low'], row['high'], true_shift('drop')
+
+
 CASES = {
     'mean of runs': mean_of_runs,
     'mean of skewed runs': mean_of_skewed_runs,
@@ -106,6 +142,8 @@ CASES = {
     'improvement': improvement,
     'F1 of episodes': metric_of_episodes,
     'difference of F1': difference_of_answers,
+    'skill under shift': skill_under_shift,
+    'drop under shift': drop_under_shift,
 }
 
 

@@ -7,13 +7,15 @@ import numpy as np, pandas as pd, pytest
 from scipy import stats
 
 from srlviz.core.bootstrap import bootstrap_interval, bounds, widening
+from srlviz.core.questions import Answer
 from srlviz.core.scores import check_scores, score_row, summarize_scores
 from srlviz.evaluate.comparison import agreement, performance_profile, probability_of_improvement, return_intervals
 from srlviz.evaluate.intervals import curve_intervals, probe_interval
+from srlviz.evaluate.questions.shift import Shift
 
 MEASURE = runpy.run_path(Path(__file__).parents[1] / 'benchmarks/measure_coverage.py')
 CASES = ('mean of runs', 'IQM, 8 tasks', 'mean, 8 unequal tasks', 'paired difference', 'F1 of episodes')
-CASES += ('difference of F1',)
+CASES += ('difference of F1', 'skill under shift', 'drop under shift')
 
 
 def test_the_widening_is_the_formula():
@@ -73,6 +75,24 @@ def test_bounds_of_a_share_stay_between_0_and_1():
     answer = MEASURE['autocorrelated_answer'](4, seed=1, offset=3)
     row = answer.interval('f1', n_resamples=200).iloc[-1]
     assert 0.9 < row['low'] < row['value'] < row['high'] == 1
+
+
+def test_units_are_those_that_a_metric_reads():
+    answer = MEASURE['shifted_answer'](40, 4, seed=0)
+    other = MEASURE['shifted_answer'](40, 4, seed=0)
+    other.predicted = other.predicted + 0.1
+    for metric, n in dict(skill=40, skill_shifted=4, drop=4).items():
+        interval = answer.interval(metric, n_resamples=50)
+        assert (interval['n'] == n).all() and (answer.compare(other, metric, n_resamples=50)['n'] == n).all()
+    rows = answer.parts['shifted']  # as an answer about the shifted episodes alone
+    alone = Answer(
+        Shift(), answer.truth[rows], answer.predicted[rows], dict(answer.parts, shifted=np.ones(rows.sum(), bool))
+    )
+    ends = [a.interval('skill_shifted', n_resamples=2000)[['low', 'high']].iloc[-1] for a in (answer, alone)]
+    assert np.allclose(*ends, atol=0.05)
+    two = MEASURE['shifted_answer'](40, 2, seed=0)
+    assert two.interval('drop', n_resamples=50)[['low', 'high']].isna().all(axis=None)
+    assert two.interval('skill', n_resamples=50)[['low', 'high']].notna().all(axis=None)
 
 
 @pytest.mark.slow

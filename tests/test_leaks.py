@@ -8,10 +8,12 @@ import pytest
 from torch import nn
 
 import srlviz
-from srlviz.core.leaks import overlapping_windows
+from srlviz.core import questions as core_questions
+from srlviz.core.leaks import overlapping_windows, repeated_rows
 from srlviz.core.questions import load_answers, save_answers
 from srlviz.core.views.windows import windows
 from srlviz.data.importers import from_rollout
+from srlviz.studies.matrix.cross_evaluation import ask_all, code_questions
 from srlviz.studies.matrix.scorecard import load_card
 
 T, B = 400, 8
@@ -99,3 +101,43 @@ def test_warnings_are_saved_with_the_answer_and_forged_ones_are_refused(tmp_path
         answer.about['warnings'] = forged
         with pytest.raises(ValueError, match='warning'):
             load_answers(save_answers([answer], tmp_path / 'forged.npz'))
+
+
+@pytest.mark.parametrize('n_codes', [1, 3, 40])
+@pytest.mark.parametrize('share', [0, 0.05, 0.3, 1])
+def test_few_codes_are_compared_first_and_the_result_is_that_of_all(n_codes, share):
+    rng = np.random.default_rng(n_codes)
+    codes = {split: rng.normal(size=(300, n_codes)).astype(np.float32) for split in ('probe', 'test')}
+    n = int(share * 300)
+    codes['test'][:n] = codes['probe'][:n]
+    if n_codes == 40:
+        codes['test'][:, 1:] = codes['probe'][:, 1:]  # differs in the first code alone
+        codes['test'][:n] = codes['probe'][:n]
+    factors = {split: pd.DataFrame({'k': np.arange(300) % 7}) for split in codes}
+    found = repeated_rows(codes, factors)
+    assert [w['share'] for w in found] == ([share] if share >= 0.1 else []), found
+    blind = {split: rows.copy() for split, rows in codes.items()}
+    blind['test'][:, 0] += 1 + np.arange(300)  # no row is equal any more
+    assert repeated_rows(blind, factors) == []
+
+
+def test_questions_that_are_asked_together_pair_and_check_codes_once(monkeypatch):
+    recording = rollout(B)
+    codes = codes_of(recording)
+    asked = code_questions(['probe', 'rank', 'description_length', 'neighbours'])
+    alone = {name: question.ask(codes, recording, progress=False) for name, question in asked.items()}
+    calls = dict(align=0, odd_codes=0)
+    for name, function in dict(align=core_questions.align, odd_codes=core_questions.odd_codes).items():
+
+        def counted(*args, name=name, function=function, **options):
+            calls[name] += 1
+            return function(*args, **options)
+
+        monkeypatch.setattr(core_questions, name, counted)
+    together, reasons = ask_all(codes, recording, asked)
+    assert not reasons and calls == dict(align=1, odd_codes=1)
+    for name, answer in alone.items():
+        assert answer.value_table().equals(together[name].value_table()), name
+        assert answer.warnings == together[name].warnings and answer.truth.equals(together[name].truth), name
+    asked['rank'].ask(codes, recording, progress=False)
+    assert calls == dict(align=2, odd_codes=2)  # not remembered

@@ -7,9 +7,16 @@ import pandas as pd
 import pytest
 
 from srlviz.core.metrics import questions
-from srlviz.core.odd_data import odd_data
+from srlviz.core.odd_data import constant_factors, odd_data
+from srlviz.core.recordings import Episode, Recording, align
 from srlviz.evaluate.disentanglement.disagreement import compare_metrics
+from srlviz.evaluate.disentanglement.inputs import check_inputs
 from srlviz.evaluate.disentanglement.mig_sap import mutual_information_gap
+from srlviz.evaluate.prediction.linear import varying
+from srlviz.evaluate.questions.qedr import MutualInformationGap
+from srlviz.evaluate.questions.regression import Regression
+from srlviz.studies.matrix.settings import varying_factors
+from srlviz.studies.quick import probe
 
 SIZES = dict(probe=600, valid=200, test=400, shifted=200)
 QUICK = dict(probe=dict(n_classes=None, lr=0.05, epochs=8), dci=dict(bins=2, n_train=200))  # else the defaults
@@ -150,3 +157,33 @@ def test_a_factor_with_an_outlier_is_named():
     codes, factors = ordinary()
     factors['test'] = factors['test'].assign(speed=np.where(np.arange(400) == 3, 1e3, factors['test']['speed']))
     assert {w['kind']: w['names'] for w in odd_data(codes, factors)}['outlier'] == ['factor speed']
+
+
+def test_a_constant_factor_has_one_definition_at_every_door():
+    rng = np.random.default_rng(0)
+    sizes = dict(probe=60, valid=20, test=40)
+    episodes, split = [], []
+    for name, n in sizes.items():
+        for _ in range(n // 20):
+            height = rng.normal(size=20)
+            factors = dict(height=height, gravity=np.full(20, 9.81), rounded=0.3 + 1e-17 * np.arange(20))
+            factors['third'] = np.where(np.arange(20) % 2, 0.1 + 0.2, 0.3)  # one number, up to rounding
+            factors['lives'] = np.full(20, 3)
+            vector = np.stack([height, rng.normal(size=20)], 1).astype(np.float32)
+            episodes.append(Episode(dict(vector=vector), factors=factors))
+            split.append(name)
+    recording = Recording(episodes, split=split, name='fall')
+    codes = [e.obs['vector'] for e in episodes]
+    constant = ['gravity', 'rounded', 'third', 'lives']
+    rows, factors = align(codes, recording)
+    assert constant_factors(factors['probe']) == constant
+    assert list(varying(factors, ('probe', 'test'))[0]['test']) == ['height']
+    assert check_inputs(rows, factors).constant == (*constant,)
+    assert [f.name for f in varying_factors(recording)] == ['height']
+    found = probe(lambda x: x, recording, inputs='vector', baselines=(), progress=False)
+    assert found.left_out == dict.fromkeys(constant, 'constant') and list(found.r2.index) == ['height']
+    alone = recording.replace(factors=[f for f in recording.factors if f.name == 'height'])
+    for question in (Regression(epochs=0), MutualInformationGap()):
+        answers = [question.ask(codes, r, progress=False) for r in (recording, alone)]
+        values = [answer.value_table() for answer in answers]
+        assert values[0].equals(values[1]), values

@@ -10,7 +10,10 @@ from sklearn.preprocessing import StandardScaler
 from srlviz.core.checks.question import toy_recording
 from srlviz.core.questions import Answer
 from srlviz.core.recordings import Episode, Recording
+from srlviz.data.popgym import record_pomdp
+from srlviz.envs.pomdp.belief import belief_columns, beliefs
 from srlviz.evaluate.prediction.linear import STRENGTHS
+from srlviz.evaluate.questions.belief import BeliefSkill
 from srlviz.evaluate.questions.description_length import DescriptionLength
 from srlviz.evaluate.questions.regression import Regression
 from srlviz.evaluate.questions.reward_action import RewardAction
@@ -55,6 +58,28 @@ def test_a_constant_code_has_skill_zero_in_every_resample(question, metrics):
         assert (answer.values(metric) == 0).all(), answer.values(metric)
         interval = answer.interval(metric, n_resamples=50)
         assert (interval[['low', 'high']].dropna() == 0).all(axis=None)
+
+
+def test_the_zero_of_a_belief_is_the_mean_of_the_training_rows():
+    whole = record_pomdp('MineSweeper-easy', 24, 'random', seed=3, progress=False)
+    order = np.argsort([len(e) for e in whole])  # the test rows are of other lengths than those of training
+    played = whole.replace(split=np.array(['probe', 'test'])[np.argsort(order) // 12])
+    ones = [np.ones((len(e), 1)) for e in played]
+    constant = BeliefSkill().ask(ones, played, progress=False)
+    assert constant.values('belief_skill').abs().max() < 1e-9
+    exact = [pd.DataFrame(belief_columns(found)) for found in beliefs(played)]
+    rng = np.random.default_rng(0)
+    noisy = [x.to_numpy() + rng.normal(0, 0.3, x.shape) for x in exact]
+    answer = BeliefSkill().ask(noisy, played, progress=False)
+    belief = {s: pd.concat([x for x, of in zip(exact, played.split) if of == s]) for s in ('probe', 'test')}
+    codes = {s: np.concatenate([x for x, of in zip(noisy, played.split) if of == s]) for s in ('probe', 'test')}
+    scaler = StandardScaler().fit(codes['probe'])
+    head = Ridge(alpha=1.0).fit(scaler.transform(codes['probe']), belief['probe'])
+    error = (head.predict(scaler.transform(codes['test'])) - belief['test']) ** 2
+    of_constant = (belief['test'] - belief['probe'].mean()) ** 2
+    for factor, columns in answer.parts['columns'].groupby('factor')['column']:
+        right = 1 - error[[*columns]].sum().sum() / of_constant[[*columns]].sum().sum()
+        assert abs(answer.values('belief_skill')[factor] - max(right, -1)) < 1e-6, factor
 
 
 def test_skill_by_hand():

@@ -40,6 +40,26 @@ class Draws:
         rng = np.random.default_rng(seed)
         return cls(unit, rng.multinomial(n, np.full(n, 1 / n), n_resamples))
 
+    @classmethod
+    def within(cls, unit: Sequence, strata: Sequence[np.ndarray], n_resamples: int, seed: int = 0) -> 'Draws':
+        """Draw from each stratum as many units as it has; units of no stratum count once.
+
+        Parameters
+        ----------
+        strata : masks (n_items,), such as those of two conditions; strata that share a unit are drawn together
+        """
+        unit = np.asarray(unit)
+        units = np.unique(unit)
+        parts = [np.unique(unit[mask]) for mask in strata]
+        if len(np.unique(np.concatenate(parts))) < sum(map(len, parts)):
+            parts = [np.unique(np.concatenate(parts))]
+        rng = np.random.default_rng(seed)
+        counts = np.ones((n_resamples, len(units)))
+        for part in parts:
+            n = len(part)
+            counts[:, np.searchsorted(units, part)] = rng.multinomial(n, np.full(n, 1 / n), n_resamples)
+        return cls(unit, counts)
+
     def __len__(self):
         return len(self.counts)
 

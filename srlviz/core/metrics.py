@@ -31,6 +31,8 @@ class Metric:
     attainable : whether perfect codes reach the best value; False for a difference from chance
     mean_over : columns of a score table, of 'target' and 'task', over which its values may be averaged; () for values
         in different units, and for a total beside its parts
+    strata : (answer) -> masks (n_items,) of the items that it reads, one for each set that is drawn on its own, such as
+        the items of each condition; None: all items, together
     """
 
     label: str
@@ -44,6 +46,7 @@ class Metric:
     repeatable: bool = True
     attainable: bool = True
     mean_over: tuple[str, ...] = ('target', 'task')
+    strata: Callable | None = None
 
     def __post_init__(self):
         if self.better not in ('higher', 'lower'):

@@ -32,6 +32,7 @@ from srlviz.core.files import (
 from ..core.names import catalog, printable
 from ..core.leaks import overlapping_windows
 from ..core.metrics import find_metric
+from ..core.odd_data import is_constant
 from ..core.questions import Answer, load_answers, save_answers, warning_lines
 from ..core.recordings import Factor, Recording, load_recording
 from ..core.saving import load_encoder, save_encoder
@@ -326,7 +327,7 @@ def _prepare_factors(recording: Recording) -> tuple[Recording, Recording, dict[s
     for f in recording.factors:
         coding, names = _category(f, table[f.name])
         if coding == 'number':
-            varies = all(np.ptp(table[f.name][split == s].to_numpy(float)) > 0 for s in ('probe', 'test'))
+            varies = not any(is_constant(table[f.name][split == s]) for s in ('probe', 'test'))
             numbers += [f] if varies else []
             left_out |= {} if varies else {f.name: 'constant'}
             continue

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ...core.names import unknown
+from ...core.odd_data import is_constant, varying_columns
 from ...core.recordings import Recording
 
 # %% ../../../nbs/06_evaluate/disentanglement/03_inputs.ipynb #a0bc1f64
@@ -70,18 +71,10 @@ def _codes_of(codes: Mapping, names: Sequence[str]) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _varying(values: np.ndarray, dtype: np.dtype | None = None) -> np.ndarray:
-    """Find which columns (N, n) vary by more than the rounding of their type."""
-    dtype = values.dtype if dtype is None else dtype
-    step = np.finfo(dtype).eps if dtype.kind == 'f' else 0
-    v = values.astype(np.float64)
-    return np.ptp(v, axis=0) > 16 * step * np.abs(v).max(0)
-
-
 def _standardised(codes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     "Standardize by 'probe', in float64; constant codes are 0"
     reference = codes['probe'].astype(np.float64)
-    varying = _varying(codes['probe'])
+    varying = varying_columns(codes['probe'])
     largest = np.abs(reference).max(0)
     unit = np.where((largest > 1e100) | (largest < 1e-100) & (largest > 0), largest, 1)  # squares would overflow
     mean = (reference / unit).mean(0)
@@ -240,12 +233,7 @@ def _constant(tables: Mapping[str, pd.DataFrame], classes: Sequence[str], dtypes
     if unique and len(probe) > 2:
         raise ValueError(f"the category {unique[0]!r} has a different value in each row; it may be a name or a number")
 
-    def is_constant(table, name):
-        if name in classes:
-            return table[name].nunique() < 2
-        return not _varying(table[[name]].to_numpy(), dtypes[name])[0]
-
-    constant = tuple(k for k in probe if is_constant(probe, k) or is_constant(tables['test'], k))
+    constant = tuple(k for k in probe if is_constant(probe[k], dtypes[k]) or is_constant(tables['test'][k], dtypes[k]))
     if len(constant) == len(probe.columns):
         raise InsufficientData(f"no factor varies in 'probe' and in 'test'; got {', '.join(constant) or 'none'}")
     return constant

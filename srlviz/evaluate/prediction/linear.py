@@ -15,7 +15,7 @@ import pandas as pd
 
 from ...core.bootstrap import Draws
 from ...core.metrics import Metric
-from ...core.odd_data import same_numbers
+from ...core.odd_data import constant_factors, same_numbers
 from ...core.questions import Answer, is_number
 
 # %% ../../../nbs/06_evaluate/prediction/05_linear.ipynb #2017ed94
@@ -337,7 +337,8 @@ def varying(factors: Mapping[str, pd.DataFrame], splits: Sequence[str]) -> tuple
                 f"there is no row of the split {s!r}; the recording has {', '.join(factors) or 'no split'}"
             )
     names = list(factors[splits[0]])
-    constant = [k for k in names if any(factors[s][k].nunique() < 2 for s in splits)]
+    found = {name for s in splits for name in constant_factors(factors[s])}
+    constant = [name for name in names if name in found]
     if len(constant) == len(names):
         words = f"constant in one of the splits {', '.join(splits)}" if names else "missing"
         raise ValueError(f"no factor can be predicted: all are {words} ({', '.join(constant[:5]) or 'no names'})")

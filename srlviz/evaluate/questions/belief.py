@@ -65,16 +65,35 @@ def _believed(predicted: np.ndarray, columns: pd.DataFrame) -> dict[str, np.ndar
     return believed
 
 # %% ../../../nbs/06_evaluate/questions/11_belief.ipynb #ff08c1d9
-_SUMS = ('belief', 'state', 'belief_square', 'state_square', 'belief_error', 'state_error', 'exact_error')
+_SUMS = ('belief_constant', 'state_constant', 'belief_error', 'state_error', 'exact_error')
 
 
-def _sums_of_episodes(belief: np.ndarray, state: np.ndarray, predicted: np.ndarray, episode: np.ndarray) -> np.ndarray:
-    "Sums over the rows of each episode (n_episodes, n_columns, len(_SUMS)), in the order of the episodes' numbers"
-    parts = [belief, state, belief**2, state**2]
-    parts += [(belief - predicted) ** 2, (state - predicted) ** 2, (state - belief) ** 2]
+def _square(truth: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    "Squared errors; 0 for those that are rounding"
+    error = truth - predicted
+    return np.where(np.abs(error) > 1e-12 * np.abs(truth), error, 0) ** 2
+
+
+def _sums_of_episodes(
+    belief: np.ndarray, state: np.ndarray, predicted: np.ndarray, constants: tuple, episode: np.ndarray
+) -> np.ndarray:
+    """Sum squared errors over the rows of each episode.
+
+    Parameters
+    ----------
+    belief, state, predicted : (N, n_columns)
+    constants : (n_columns,) means of belief and of state in the training rows
+    episode : (N,) numbers
+
+    Returns
+    -------
+    (n_episodes, n_columns, len(_SUMS)), in the order of the episodes' numbers
+    """
+    errors = [_square(belief, constants[0]), _square(state, constants[1])]
+    errors += [_square(belief, predicted), _square(state, predicted), _square(state, belief)]
     order = np.argsort(episode, kind='stable')
     first = np.unique(episode[order], return_index=True)[1]
-    return np.stack([np.add.reduceat(part[order], first) for part in parts], 2)
+    return np.stack([np.add.reduceat(error[order], first) for error in errors], 2)
 
 
 def _episode_counts(answer: Answer, draws: Draws) -> np.ndarray:
@@ -87,10 +106,10 @@ def _episode_counts(answer: Answer, draws: Draws) -> np.ndarray:
     return draws.counts[:, unit]
 
 
-def _skill(error: str, of: str):
-    """Make a metric: 1 - error / error of the best constant, of each factor, at least -1.
+def _skill(error: str, constant: str):
+    """Make a metric: 1 - error / error of the constant, of each factor, at least -1.
 
-    error : one of `_SUMS`;  of : what is predicted, 'belief' or 'state'
+    error, constant : of `_SUMS`
     """
 
     def compute(answer: Answer, draws: Draws) -> pd.DataFrame:
@@ -100,14 +119,10 @@ def _skill(error: str, of: str):
         to_factor = (number[:, None] == np.arange(len(names))).astype(np.float64)  # (n_columns, n_factors)
 
         def total(name):
-            return counts @ answer.parts['sums'][:, :, _SUMS.index(name)]  # (n_resamples, n_columns)
+            return counts @ answer.parts['sums'][:, :, _SUMS.index(name)] @ to_factor  # (n_resamples, n_factors)
 
-        n = (counts @ answer.parts['rows'])[:, None]
-        square = total(f'{of}_square')
-        constant = square - total(of) ** 2 / n
-        constant = np.where(constant > 1e-9 * square, constant, 0) @ to_factor  # up to rounding
-        errors = total(error) @ to_factor
-        skill = 1 - np.divide(errors, constant, out=np.full(errors.shape, np.nan), where=constant > 0)
+        errors, reference = total(error), total(constant)
+        skill = 1 - np.divide(errors, reference, out=np.full(errors.shape, np.nan), where=reference > 0)
         return pd.DataFrame(skill, columns=names)[list(dict.fromkeys(factors))].clip(lower=-1)
 
     return compute
@@ -129,11 +144,17 @@ class BeliefSkill(Question):
     )
     example = 'RepeatPrevious-easy'
     metrics = dict(
-        belief_skill=Metric('Skill for the belief', _skill('belief_error', 'belief'), low=-1.0, chance=0.0),
+        belief_skill=Metric('Skill for the belief', _skill('belief_error', 'belief_constant'), low=-1.0, chance=0.0),
         state_skill=Metric(
-            'Skill for the hidden state', _skill('state_error', 'state'), low=-1.0, chance=0.0, attainable=False
+            'Skill for the hidden state',
+            _skill('state_error', 'state_constant'),
+            low=-1.0,
+            chance=0.0,
+            attainable=False,
         ),
-        state_ceiling=Metric('Ceiling of the skill for the hidden state', _skill('exact_error', 'state'), low=-1.0),
+        state_ceiling=Metric(
+            'Ceiling of the skill for the hidden state', _skill('exact_error', 'state_constant'), low=-1.0
+        ),
     )
 
     def ask(self, subject, recording, *, seed=0, progress=True):
@@ -155,7 +176,7 @@ class BeliefSkill(Question):
         columns = columns[columns['factor'].isin([*factors['test']])]
         belief = {s: table.loc[t.index, columns.index] for s, t in factors.items() if s in _SPLITS}
         heads = fit_linear({s: codes[s] for s in belief}, belief)
-        answer = _answer(self, codes['test'], factors['test'], belief['test'], heads, columns)
+        answer = _answer(self, codes['test'], factors, belief, heads, columns)
         answer.about |= dict(n_codes=int(codes['test'].shape[1]), seed=seed)
         answer.warn(data_warnings(codes, factors) + overlapping_windows(recording))
         if left_out | constant:
@@ -163,15 +184,15 @@ class BeliefSkill(Question):
         return answer
 
 
-def _answer(question, codes, factors: pd.DataFrame, belief: pd.DataFrame, heads, columns: pd.DataFrame) -> Answer:
-    "Predict the beliefs of the test rows, and sum up the errors"
+def _answer(question, codes, factors: dict, belief: dict, heads, columns: pd.DataFrame) -> Answer:
+    "Predict the beliefs of the test rows, and sum up the errors; factors and belief by split"
     predicted = heads.predict(codes).to_numpy()
-    state = _state_columns(factors, columns)
-    episode = factors.index.get_level_values('episode').to_numpy()
+    state = _state_columns(factors['test'], columns)
+    constants = belief['probe'].to_numpy().mean(0), _state_columns(factors['probe'], columns).mean(0)
+    episode = factors['test'].index.get_level_values('episode').to_numpy()
     parts = dict(
-        sums=_sums_of_episodes(belief.to_numpy(), state, predicted, episode),
-        rows=np.unique(episode, return_counts=True)[1].astype(np.float64),
+        sums=_sums_of_episodes(belief['test'].to_numpy(), state, predicted, constants, episode),
         columns=columns.reset_index(names='column'),
     )
-    truth = factors[list(dict.fromkeys(columns['factor']))]
+    truth = factors['test'][list(dict.fromkeys(columns['factor']))]
     return Answer(question, truth, pd.DataFrame(_believed(predicted, columns), truth.index), parts)

@@ -70,6 +70,18 @@ def _drop(answer: Answer, draws: Draws) -> pd.DataFrame:
     return _same(answer, draws) - _shifted(answer, draws)
 
 
+def _items_of_same(answer: Answer) -> list[np.ndarray]:
+    return [np.logical_not(answer.parts['shifted'])]
+
+
+def _items_of_shifted(answer: Answer) -> list[np.ndarray]:
+    return [answer.parts['shifted'].astype(bool)]
+
+
+def _items_of_both(answer: Answer) -> list[np.ndarray]:
+    return _items_of_same(answer) + _items_of_shifted(answer)
+
+
 @dataclass(frozen=True)
 class Shift(Question):
     """Does a linear head that is fitted in one condition hold in another, the split 'shifted' of `with_shift`?"""
@@ -82,9 +94,11 @@ class Shift(Question):
         'to find out'
     )
     metrics = dict(
-        skill=Metric('Skill', _same, low=-1.0, chance=0.0),
-        skill_shifted=Metric('Skill under shift', _shifted, low=-1.0, chance=0.0),
-        drop=Metric('Drop under shift', _drop, better='lower', low=-2.0, high=2.0, attainable=False),
+        skill=Metric('Skill', _same, low=-1.0, chance=0.0, strata=_items_of_same),
+        skill_shifted=Metric('Skill under shift', _shifted, low=-1.0, chance=0.0, strata=_items_of_shifted),
+        drop=Metric(
+            'Drop under shift', _drop, better='lower', low=-2.0, high=2.0, attainable=False, strata=_items_of_both
+        ),
     )
 
     def fit(self, codes, factors, *, seed=0, progress=True):

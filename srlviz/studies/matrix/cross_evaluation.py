@@ -16,7 +16,7 @@ import pandas as pd
 from ...core.files import check_whole
 from ...core.metrics import find_metric, headlines, questions as all_questions
 from ...core.names import catalog, spelled
-from ...core.questions import Answer, Question, save_answers
+from ...core.questions import Answer, Question, asked_together, save_answers
 from ...core.recordings import Recording
 from ...core.scores import SCORE_COLUMNS, check_scores
 from .representations import Budget, representation_codes, representation_names
@@ -64,14 +64,15 @@ def ask_all(
     reasons : name -> why a question has no answer
     """
     answers, reasons = {}, {}
-    for name, question in questions.items():
-        if time.monotonic() > deadline:
-            reasons[name] = 'the time was up'
-            continue
-        try:
-            answers[name] = question.ask(codes, moments, seed=seed, progress=False)
-        except (ValueError, NotImplementedError) as e:
-            reasons[name] = str(e)
+    with asked_together():
+        for name, question in questions.items():
+            if time.monotonic() > deadline:
+                reasons[name] = 'the time was up'
+                continue
+            try:
+                answers[name] = question.ask(codes, moments, seed=seed, progress=False)
+            except (ValueError, NotImplementedError) as e:
+                reasons[name] = str(e)
     return answers, reasons
 
 

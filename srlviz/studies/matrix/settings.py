@@ -17,6 +17,7 @@ import pandas as pd
 
 from ...core.files import check_whole, inside, make_folder, only_writer
 from ...core.names import catalog, unknown
+from ...core.odd_data import constant_factors
 from ...core.recordings import Episode, Recording, load_recording
 from ...core.views.cameras import cameras, default_input
 from ...core.views.columns import distinct_columns, take_columns
@@ -167,7 +168,8 @@ def varying_factors(recording: Recording, every: int = 1) -> list:
     names = [f.name for f in recording.factors if np.shape(first[f.name])]
     for split in ('probe', 'test'):
         table = thin(recording[split], every).steps(names)
-        names = [name for name in names if table[name].nunique() > 1]
+        constant = constant_factors(table[names])
+        names = [name for name in names if name not in constant]
     if not names:
         raise ValueError(f"no factor of {recording.name or 'the recording'} varies in 'probe' and 'test'")
     return [f for f in recording.factors if f.name in names]

@@ -23,7 +23,7 @@ from ...core.files import COUNT, TABLE, TEXT, TEXTS, check_fields, checksum, ins
 from ...data.atari import policy_identity
 from ...encoders.frames.ppo_features import agent_file
 from ...envs.atari import VERSIONS, annotations, game_name
-from ...evaluate.probe import NORMS, WAYS_TO_CONVERGE, ProbeResult
+from ...evaluate.probe import NORMS, ProbeResult
 from ..methods import Method, find_methods, methods
 from srlviz.studies.papers.probing import (
     ProbeTrial,
@@ -166,7 +166,7 @@ class ProbedGames:
         if unconverged:
             counts = pd.Series(unconverged).value_counts()
             labels = ', '.join(f'{label} ({_count_games(n)})' for label, n in counts.items())
-            lines.append(f"  not converged: probes of {labels}; try {WAYS_TO_CONVERGE}")
+            lines.append(f"  not converged: probes of {labels}; 'unconverged' in `about` says what to try")
         return '\n'.join(lines)
 
 

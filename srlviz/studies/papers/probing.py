@@ -23,6 +23,7 @@ from ...core.files import atomic_folder, checksum, inside, make_folder, only_wri
 from ...core.storage import is_finished
 from ...core.training import threads
 from ...core.jobs.workers import in_worker
+from ...core.questions import asked_together
 from srlviz.data.atari import (
     drop_duplicates,
     epsilon_greedy,
@@ -259,7 +260,7 @@ def _probe_method(fitted: FittedMethod, norms, out, probing, n_jobs, print_cache
             options = dict(progress=progress, label=f'probing {name}, norm {norm}') | dict(probing or {})
             linear_probe(codes, factors, norm=norm, **options).save(paths[norm])
 
-        with threads(1):
+        with threads(1), asked_together():
             joblib.Parallel(n_jobs=n_jobs, prefer='threads')(joblib.delayed(probe_norm)(norm) for norm in todo)
     elif print_cached:
         print(f'{name}: cached in {folder}')
