@@ -1,6 +1,7 @@
 """Whatever people bring goes through every door in the same way: right, or refused in one sentence."""
 
 import json
+from functools import partial
 from types import SimpleNamespace
 
 import gymnasium
@@ -13,6 +14,8 @@ import srlviz
 from gymnasium import spaces
 from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.data.importers import from_rollout, load_csv, load_lerobot, load_minari
+from srlviz.evaluate.questions.probe import LinearProbe
+from srlviz.evaluate.questions.regression import Regression
 from srlviz.studies.load import load, read_recording
 from srlviz.studies.run import run_study
 from torch import nn
@@ -450,3 +453,68 @@ def test_an_absent_float_is_nan_or_refused_at_every_door(door):
 def test_reserved_names_are_refused_at_every_door(name, door):
     with pytest.raises(ValueError, match=f'{name!r}'):
         door(**{name: ROWS[:, 0]})
+
+
+def graded():
+    "Runs of two numbers, with a class in halves (grade), and a number and a class that are missing in some rows"
+    rng = np.random.default_rng(0)
+    about = [Factor('grade'), Factor('speed', kind='continuous'), Factor('lamp')]
+    episodes = []
+    for _ in range(12):
+        x = rng.normal(size=(40, 2)).astype(np.float32)
+        grade = np.where(x[:, 0] < -0.5, 0.5, np.where(x[:, 0] < 0.5, 1.0, 2.5))
+        speed, lamp = x[:, 1] * 2.0, (x[:, 1] > 0) * 1.0
+        speed[::10] = lamp[::10] = np.nan
+        episodes.append(Episode(dict(vector=x), factors=dict(grade=grade, speed=speed, lamp=lamp)))
+    return Recording(episodes, factors=about).with_split(probe=0.7, valid=0.1, test=0.2)
+
+
+def test_rows_with_gaps_are_left_out_by_a_probe_as_by_a_question(tmp_path):
+    recording = graded()
+    found = srlviz.probe({'mine': nn.Identity()}, recording, **QUICK)
+    assert not found.left_out and [*found.f1.index[:2]] == ['grade', 'lamp'] and [*found.r2.index] == ['speed']
+    codes = [e.obs['vector'] for e in recording]
+    asked = {name: question(codes, recording) for name, question in QUESTIONS_OF_PROBE.items()}
+    n_test = (recording.split == 'test').sum()
+    (classes,), (numbers,) = found.results.values(), found.regressions.values()
+    for answer, name in (classes, 'classes'), (numbers, 'numbers'):
+        rows = {k: n for k, n in asked[name].about['left_out'].items() if k.startswith('rows')}
+        assert {k: n for k, n in answer.about['left_out'].items() if k in rows} == rows
+        assert rows['rows of test'] == 4 * n_test == 40 * n_test - len(answer.truth)
+        assert (answer.truth == asked[name].truth).all(axis=None)
+    assert f'{4 * n_test} rows of test' in repr(found) and 'NaN' in repr(found)
+    assert repr(srlviz.load(found.save(tmp_path / 'probe'))) == repr(found)
+
+
+QUESTIONS_OF_PROBE = dict(
+    classes=lambda codes, recording: LinearProbe(**LinearProbe.defaults).ask(codes, recording, progress=False),
+    numbers=lambda codes, recording: Regression(epochs=0).ask(codes, recording, progress=False),
+)
+
+
+def test_classes_with_fractions_are_classes_for_a_probe_and_for_a_question():
+    recording = graded()
+    found = srlviz.probe({'mine': nn.Identity()}, recording, **QUICK)
+    answer = QUESTIONS_OF_PROBE['classes']([e.obs['vector'] for e in recording], recording)
+    assert {*answer.truth['grade']} == {0, 1, 2} and answer.values('f1')['grade'] > 0.9
+    assert next(f.names for f in found.recording.factors if f.name == 'grade') == ('0.5', '1.0', '2.5')
+
+
+def test_fractions_that_do_not_recur_are_a_number_for_a_probe_and_for_a_question():
+    recording = graded()
+    recording = recording.replace(factors=[Factor('speed'), Factor('grade')])
+    found = srlviz.probe({'mine': nn.Identity()}, recording, **QUICK)
+    assert [*found.r2.index] == ['speed'] and found.f1.index[0] == 'grade'
+    codes = [e.obs['vector'] for e in recording]
+    assert [*QUESTIONS_OF_PROBE['numbers'](codes, recording).truth] == ['speed']
+    answer = QUESTIONS_OF_PROBE['classes'](codes, recording)
+    assert [*answer.truth] == ['grade'] and 'factor speed' in answer.about['left_out']
+
+
+def test_a_factor_without_a_value_in_a_split_is_named_by_a_probe():
+    recording = graded()
+    for e, split in zip(recording, recording.split):
+        if split == 'test':
+            e.factors['lamp'][:] = np.nan
+    found = srlviz.probe({'mine': nn.Identity()}, recording, **QUICK)
+    assert found.left_out == {'lamp': "no value in the split 'test'"}

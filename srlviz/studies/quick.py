@@ -32,7 +32,7 @@ from srlviz.core.files import (
 from ..core.names import catalog
 from ..core.leaks import overlapping_windows
 from ..core.metrics import find_metric
-from ..core.questions import Answer, load_answers, save_answers, warning_lines
+from ..core.questions import Answer, find_numbers, load_answers, save_answers, warning_lines, with_question_split
 from ..core.recordings import Factor, Recording, load_recording
 from ..core.saving import load_encoder, save_encoder
 from ..core.scores import SCORE_COLUMNS, load_scores, merge_scores, save_scores, with_labels
@@ -178,6 +178,7 @@ class Probed:
         if unconverged:
             lines.append(unconverged)
         of_numbers = {f'{name} · R²': answer for name, answer in self.regressions.items()}
+        lines += _gap_lines(self.results | of_numbers)
         lines += warning_lines(self.results | of_numbers)
         for factor in self.recording.factors:
             doubt = doubt_words(self.scores['task'].iloc[0], factor.name)
@@ -185,6 +186,17 @@ class Probed:
         if self.left_out:
             lines.append('not probed: ' + ', '.join(f'{name} ({reason})' for name, reason in self.left_out.items()))
         return '\n'.join(lines)
+
+
+def _gap_lines(answers: Mapping[str, Answer]) -> list[str]:
+    "Say which rows the questions left out, because a code or factor is NaN there"
+    names = {}
+    for name, answer in answers.items():
+        left_out = answer.about.get('left_out', {})
+        rows = [f'{n:,} {what}' for what, n in left_out.items() if what.startswith('rows of ')]
+        if rows:
+            names.setdefault(', '.join(rows), []).append(name)
+    return [f"left out, as a code or factor is NaN there: {rows} ({', '.join(of)})" for rows, of in names.items()]
 
 # %% ../../nbs/09_studies/05_quick.ipynb #909e381f
 _FORMAT = 'srlviz probe'
@@ -280,23 +292,21 @@ def _as_recording(data, columns: Mapping) -> Recording | None:
 # %% ../../nbs/09_studies/05_quick.ipynb #6cbdfee8
 def _category(factor, values: pd.Series) -> tuple[str, tuple[str, ...]]:
     "How a factor is coded, one of `CODINGS` or 'number', and names of its values; or why it is left out"
-    x = values.to_numpy()
-    if pd.api.types.is_integer_dtype(x) or pd.api.types.is_bool_dtype(x):
-        return ('as it is' if factor.kind == 'categorical' else 'number'), ()
-    if x.dtype.kind in 'OUS' or not pd.api.types.is_numeric_dtype(x):
+    if not pd.api.types.is_numeric_dtype(values):
         return f'{values.nunique():,} different words', ()
-    if np.isnan(x).any():
-        return f'{factor.kind}, some missing', ()
-    if not np.isfinite(x).all():
+    x = values.dropna().to_numpy()
+    if np.isinf(x).any():
         return f'{factor.kind}, some infinite', ()
-    if factor.group == 'failures' and (x >= 0).all():
-        return 'failure', ('none', 'failed')
-    if factor.kind == 'continuous':
+    gaps = ' or NaN' if len(x) < len(values) else ''
+    if factor.group == 'failures' and x.dtype.kind == 'f' and (x >= 0).all():
+        return f'failure{gaps}', ('none', 'failed')
+    if find_numbers({'': values.to_frame(factor.name)}, {factor.name: factor.kind})[factor.name]:
         return 'number', ()
+    if x.dtype.kind != 'f':
+        return 'as it is', ()
     if (x == np.rint(x)).all():
-        return 'whole', ()
-    words = tuple(sorted(map(str, np.unique(x))))  # fractions that are stated to be classes
-    return ('words', words) if len(words) <= 256 else (f'{len(words):,} different fractions', ())
+        return f'whole{gaps}', ()
+    return f'words{gaps}', tuple(map(str, np.unique(x)))  # fractions that are stated to be classes
 
 # %% ../../nbs/09_studies/05_quick.ipynb #6b2c1987
 def _prepare_factors(recording: Recording) -> tuple[Recording, Recording, dict[str, str]]:
@@ -305,13 +315,7 @@ def _prepare_factors(recording: Recording) -> tuple[Recording, Recording, dict[s
     name = recording.name or 'the recording'
     if not len(recording):
         raise ValueError(f"{name} has no episodes")
-    if 'probe' not in recording.split:
-        if len(recording) < 3:
-            raise ValueError(
-                f"a probe needs at least 3 episodes, for training, validation and test; got {len(recording)}. "
-                "For a table, episode='...' names the column that numbers them"
-            )
-        recording = recording.with_split(probe=0.7, valid=0.1, test=0.2)
+    recording = with_question_split(recording)
     for split in 'valid', 'test':
         if split not in recording.split:
             raise ValueError(f"{name} has a split 'probe', but no {split!r}; a probe needs 'probe', 'valid' and 'test'")
@@ -320,9 +324,14 @@ def _prepare_factors(recording: Recording) -> tuple[Recording, Recording, dict[s
     split = used.split[table['episode']]
     codings, numbers, left_out = {}, [], {}
     for f in recording.factors:
+        known = table[f.name].notna()
+        empty = [s for s in dict.fromkeys(split.tolist()) if not known[split == s].any()]
+        if empty:
+            left_out[f.name] = f'no value in the split {empty[0]!r}'
+            continue
         coding, names = _category(f, table[f.name])
         if coding == 'number':
-            varies = all(np.ptp(table[f.name][split == s].to_numpy(float)) > 0 for s in ('probe', 'test'))
+            varies = all(np.ptp(table[f.name][known & (split == s)].to_numpy(float)) > 0 for s in ('probe', 'test'))
             numbers += [f] if varies else []
             left_out |= {} if varies else {f.name: 'constant'}
             continue
@@ -330,8 +339,8 @@ def _prepare_factors(recording: Recording) -> tuple[Recording, Recording, dict[s
             left_out[f.name] = coding
             continue
         values = encode_values(table[f.name], coding, names)
-        train_values = np.unique(values[split == 'probe'])
-        test_values = np.unique(values[split == 'test'])
+        train_values = np.unique(values[known & (split == 'probe')])
+        test_values = np.unique(values[known & (split == 'test')])
         if len(train_values) < 2:
             left_out[f.name] = 'constant'
         elif not np.isin(test_values, train_values).any():
