@@ -1,7 +1,6 @@
 """Whatever people bring goes through every door in the same way: right, or refused in one sentence."""
 
 import json
-from functools import partial
 from types import SimpleNamespace
 
 import gymnasium
