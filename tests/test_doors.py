@@ -517,3 +517,73 @@ def test_a_factor_without_a_value_in_a_split_is_named_by_a_probe():
             e.factors['lamp'][:] = np.nan
     found = srlviz.probe({'mine': nn.Identity()}, recording, **QUICK)
     assert found.left_out == {'lamp': "no value in the split 'test'"}
+
+
+@pytest.mark.parametrize('data', ['CartPole-v1', 'made', 'RepeatPreviousEasy-v0', 'RepeatPrevious-easy'])
+def test_a_probe_plays_an_environment_or_says_what_to_call(data):
+    if data == 'RepeatPreviousEasy-v0':
+        with pytest.raises(FileNotFoundError, match='RepeatPreviousEasy'):
+            srlviz.probe('raw', data, **QUICK)
+        return
+    found = srlviz.probe('raw', gymnasium.make('CartPole-v1') if data == 'made' else data, **QUICK)
+    assert len(found.recording) == 50 and max(found.recording.lengths) <= 200
+    is_pole = data != 'RepeatPrevious-easy'
+    assert ('the factors are the observation itself' in repr(found)) == is_pole
+    assert not is_pole or found.r2.to_numpy().min() > 0.99
+
+
+def test_names_of_worlds_and_columns_of_environments_are_refused_with_the_call_to_make():
+    with pytest.raises(ValueError, match=r"srlviz.record\('approach'\)"):
+        srlviz.probe('raw', 'approach', **QUICK)
+    with pytest.raises(ValueError, match='factors name columns of a table; CartPole-v1 is an environment'):
+        srlviz.probe('raw', 'CartPole-v1', factors=['angle'], **QUICK)
+
+
+def test_a_recording_says_that_its_factors_are_the_observation(tmp_path):
+    pole = srlviz.record('CartPole-v1', 3, progress=False)
+    assert pole.observed == [f'observation_{i}' for i in range(4)] and 'observation itself' in repr(pole)
+    assert Recording.replace(pole, meta=dict(observed='text')).observed == []
+    saved = load(pole.save(tmp_path / 'pole'))
+    assert saved.observed == pole.observed
+
+    def angle(env):
+        return dict(angle=env.unwrapped.state[2])
+
+    known = srlviz.data.worlds.gym.GymWorld('CartPole-v1', factors=angle).record(3, progress=False)
+    assert known.observed == [] and 'observation itself' not in repr(known)
+
+
+@pytest.mark.parametrize('given', ['model', 'policy', 'named', 'its environment'])
+def test_a_probe_takes_a_model_of_stable_baselines3(given):
+    sb3 = pytest.importorskip('stable_baselines3', reason='stable-baselines3 is not installed')
+    model = sb3.PPO('MlpPolicy', 'CartPole-v1', seed=0, device='cpu', n_steps=64)
+    net = {'model': model, 'policy': model.policy, 'named': {'actor': model}, 'its environment': model}[given]
+    found = srlviz.probe(net, None if given == 'its environment' else 'CartPole-v1', **QUICK)
+    ((name, codes),) = found.codes.items()
+    assert name == ('actor' if given == 'named' else 'net') and codes[0].shape[1] == 64
+    for a, b in zip(codes, srlviz.studies.probe_callback.default_codes(model, found.recording), strict=True):
+        np.testing.assert_array_equal(a, b)
+    recording = srlviz.record('CartPole-v1', 5, progress=False)
+    layer = srlviz.probe(net, recording, layer='action_net', **QUICK)
+    assert [*layer.codes.values()][0][0].shape[1] == 2
+    with pytest.raises(ValueError, match='stack= is for networks'):
+        srlviz.probe(net, recording, stack=4, **QUICK)
+
+
+def test_a_model_without_an_environment_to_copy_says_what_to_give():
+    sb3 = pytest.importorskip('stable_baselines3', reason='stable-baselines3 is not installed')
+    model = sb3.PPO('MlpPolicy', 'CartPole-v1', device='cpu', n_steps=64)
+    model.env = None
+    with pytest.raises(ValueError, match='give it as data'):
+        srlviz.probe(model, **QUICK)
+    with pytest.raises(ValueError, match='give it as data'):
+        srlviz.probe(model.policy, **QUICK)
+
+
+def test_a_callback_makes_the_split_of_a_probe():
+    recording = graded().replace(split=None)
+    callback = srlviz.ProbeCallback(recording)
+    assert (callback.recording.split == srlviz.probe('raw', recording, **QUICK).recording.split).all()
+    for door in srlviz.ProbeCallback, lambda short: srlviz.probe('raw', short, **QUICK):
+        with pytest.raises(ValueError, match='2 episodes; a probe needs at least 3'):
+            door(recording[:2])

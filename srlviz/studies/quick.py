@@ -12,6 +12,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pandas as pd
 from torch import nn
@@ -38,6 +39,8 @@ from ..core.saving import load_encoder, save_encoder
 from ..core.scores import SCORE_COLUMNS, load_scores, merge_scores, save_scores, with_labels
 from ..core.views.coded import CODINGS, CodedEpisodes, encode_values
 from ..data.atari import drop_duplicates, prune_factors, record_atari, split_episodes
+from ..data.worlds.pomdp import POMDPWorld
+from ..data.worlds.record import record
 from ..encoders.custom import as_encoder
 from ..envs.atari import GAMES, game_name
 from ..evaluate.probe import NORMS, ProbeResult, caveat_words, unconverged_line
@@ -46,6 +49,7 @@ from ..evaluate.questions.regression import Regression
 from .load import read_recording
 from .matrix.representations import REFERENCES, NamedReference
 from .methods import Method, find_methods
+from .probe_callback import PolicyEncoder, environment_of, is_sb3
 from .papers.probing import FittedMethod, probe_methods, probe_table
 
 # %% ../../nbs/09_studies/05_quick.ipynb #4543eddd
@@ -183,6 +187,8 @@ class Probed:
         for factor in self.recording.factors:
             doubt = doubt_words(self.scores['task'].iloc[0], factor.name)
             lines += [f'{factor.name}: {doubt}'] if doubt else []
+        if {*self.recording.observed} & {*self.scores['target']}:
+            lines.append("the factors are the observation itself: a probe of the raw input says nothing")
         if self.left_out:
             lines.append('not probed: ' + ', '.join(f'{name} ({reason})' for name, reason in self.left_out.items()))
         return '\n'.join(lines)
@@ -275,8 +281,19 @@ def load_probe(folder: str | Path) -> Probed:
     )
 
 # %% ../../nbs/09_studies/05_quick.ipynb #d1ad53ff
-def _as_recording(data, columns: Mapping) -> Recording | None:
-    "Convert `data` to a recording; None stays None."
+_EPISODES, _MAX_STEPS = 50, 200  # that are played in an environment
+
+
+def _is_environment(data) -> bool:
+    "Whether something is an environment of Gymnasium, its id, or the name of a task"
+    if not isinstance(data, str):
+        return isinstance(data, gymnasium.Env)
+    is_task = isinstance(catalog('worlds').get(data), POMDPWorld)
+    return not Path(data).exists() and (data in gymnasium.registry or is_task)
+
+
+def _given_recording(data, columns: Mapping, policy, seed: int) -> Recording | None:
+    "Read or record `data`; None stays None."
     given = {k: v for k, v in columns.items() if v is not None and (k != 'factors' or len(v))}
     if data is None:
         if given:
@@ -284,6 +301,18 @@ def _as_recording(data, columns: Mapping) -> Recording | None:
         return None
     if isinstance(data, str) and data in GAMES:
         raise ValueError(f"data must be a recording or its path, got {data!r}; for the game use game={data!r}")
+    if _is_environment(data):
+        if given:
+            raise ValueError(f"{', '.join(given)} name columns of a table; {data} is an environment, which has its own")
+        recording = record(data, _EPISODES, seed=seed, policy=policy, max_steps=_MAX_STEPS, progress=False)
+        if not recording.factors:
+            raise ValueError(
+                f"{data} tells no factors to probe; srlviz.data.worlds.gym.GymWorld({data!r}, factors=function) takes "
+                "a function of the environment, and its record() makes data"
+            )
+        return recording
+    if isinstance(data, str) and data in catalog('worlds') and not Path(data).exists():
+        raise ValueError(f"{data!r} is the name of a world, not of data; record it: data=srlviz.record({data!r})")
     recording = read_recording(data, **given)
     if not recording.factors:
         raise ValueError("factors must name columns to probe, such as ['door']; other numeric columns are inputs")
@@ -425,16 +454,19 @@ def probe(
     ----------
     net : a torch module or a function that maps a batch of frames, or of rows float32 (B, F), to codes (B, n_codes); it
         is not trained. Or an encoder or the name of a method, which is fitted on the split 'fit', or else 'probe'. Or a
-        mapping from names to any of these
+        mapping from names to any of these. Of a model of stable-baselines3 (or its policy) the codes are the last
+        hidden layer of the actor, see `ProbeCallback`, on the observations that the policy sees
     data : a recording or its path, with its splits 'probe', 'valid' and 'test' if it has them; a table, its path or
-        several, with one row per step; arrays; or anything else that `srlviz.studies.load.read_recording` takes
+        several, with one row per step; arrays; or anything else that `srlviz.studies.load.read_recording` takes. Or
+        an environment of Gymnasium, its id, or the name of a partially observable task: 50 episodes of at most 200
+        steps are played by `policy`. None takes the environment of a model of stable-baselines3, unless there is `game`
     game : instead of data: one of `srlviz.envs.atari.GAMES`, or of `version`
     episode, factors : columns of a table: the one that numbers the episodes, and those to probe; the other numeric
         columns are inputs, see `Recording.from_table`. `factors={'life': 'number'}` states the kind of one
     columns : further keywords of a table, such as time='seconds', sep=';', see `load_csv`; of arrays, those of
         `Recording.from_arrays`
     inputs : what networks and functions read, such as 'sensors'; None for frames if there are any, see `as_encoder`
-    frames, policy, version : how the game is recorded, see `record_atari`
+    frames, policy, version : how the game is recorded, see `record_atari`; policy, of an environment, too
     size, stack, scale, layout : how networks and functions read frames, see `as_encoder`
     layer : name of the module of `net` whose output are the codes; None for the output of `net`. For all layers, net is
         `layer_encoders(net, recording)`
@@ -457,9 +489,12 @@ def probe(
     ValueError : neither or both of game and data, too few episodes, no factor to probe, a network that refuses its
         input (the error states its shape and how to change it)
     """
-    recording = _as_recording(data, dict(columns, episode=episode, factors=factors))
+    if data is None and game is None:
+        models = [x for x in (net.values() if isinstance(net, Mapping) else [net]) if is_sb3(x)]
+        data = environment_of(models[0]) if models else None
+    recording = _given_recording(data, dict(columns, episode=episode, factors=factors), policy, seed)
     if (recording is None) == (game is None):
-        raise ValueError("give either game='pong' or data: a recording, a table, or a path")
+        raise ValueError("give either game='pong' or data: a recording, a table, a path, or an environment")
     reads = dict(size=size, stack=stack, scale=scale, layout=layout, inputs=inputs, layer=layer)
     methods = _named_methods(net, reads)
     for m in find_methods(baselines):
@@ -521,6 +556,12 @@ def _named_methods(net, options) -> dict:
     "name -> Method; networks and functions read frames as `options` state"
 
     def method(x):
+        if is_sb3(x):
+            own = [k for k in ('size', 'inputs') if options[k] is not None]
+            own += ['stack'] if options['stack'] != 1 else []
+            if own:
+                raise ValueError(f"{own[0]}= is for networks; a {type(x).__name__} reads what its environment gives")
+            return PolicyEncoder(x, options['layer'])
         is_function = callable(x) and not isinstance(x, type) and not hasattr(x, 'encode')
         if options['layer'] is not None and not is_function:
             raise ValueError(f"layer={options['layer']!r} needs a torch module, which has layers; got {x!r:.80}")
