@@ -1,6 +1,8 @@
 """Whatever people bring goes through every door in the same way: right, or refused in one sentence."""
 
 import json
+import re
+import warnings
 from types import SimpleNamespace
 
 import gymnasium
@@ -585,5 +587,56 @@ def test_a_callback_makes_the_split_of_a_probe():
     callback = srlviz.ProbeCallback(recording)
     assert (callback.recording.split == srlviz.probe('raw', recording, **QUICK).recording.split).all()
     for door in srlviz.ProbeCallback, lambda short: srlviz.probe('raw', short, **QUICK):
-        with pytest.raises(ValueError, match='2 episodes; a probe needs at least 3'):
+        with pytest.raises(ValueError, match='at least 3 episodes.*got 2'):
             door(recording[:2])
+
+
+class Heads(nn.Module):
+    "A network with codes, a value and a policy"
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(2, 8)
+        self.value = nn.Linear(8, 1)
+
+    def forward(self, x):
+        codes = self.body(x)
+        return self.value(codes).reshape(-1), self.value(codes), codes
+
+
+HINTS = {  # a network that cannot be probed -> what its error says, and what it must not say
+    'stacked': (lambda: nn.Linear(8, 4), 'it runs with stack=4', 'inputs='),
+    'no cure': (lambda: nn.Linear(7, 4), 'Linear fails', 'stack=|inputs=|it runs with'),
+    'heads': (Heads, r'net\(x\)\[part\].* 1, 2 have this form', r'net\(x\)\[\d\]'),
+    'lstm': (lambda: nn.LSTM(2, 4), 'srlviz.memories.memory.Memory', r'net\(x\)\[|stack='),
+    'frames': (lambda: nn.Sequential(nn.Conv2d(12, 4, 8, 4), nn.Flatten(), nn.Linear(1600, 3)), 'size=.84, 84., stack=4', 'NHWC'),
+    'last': (lambda: nn.Sequential(nn.Flatten(2), nn.Linear(48, 4), nn.Flatten(), nn.Linear(64, 3)), "it runs with layout='NHWC'", 'stack=|size='),
+    'no cure for frames': (lambda: nn.Sequential(nn.Flatten(), nn.Linear(7, 3)), 'say how it reads', 'it runs with'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize('kind', HINTS)
+def test_the_hint_of_a_network_that_cannot_be_probed_is_true(kind):
+    make, words, never = HINTS[kind]
+    frames = kind in ('frames', 'last', 'no cure for frames')
+    pictures = np.random.default_rng(0).integers(0, 255, (60, 16, 16, 3), np.uint8)
+    x = pictures if frames else walks(2)[['a', 'b']].to_numpy()
+    recording = Recording.from_arrays(x, episode=np.arange(60) // 10, factors=dict(door=np.arange(60) // 3 % 2))
+    with pytest.raises(ValueError, match=words) as caught:
+        srlviz.probe(make(), recording, **QUICK)
+    told = str(caught.value).split('RuntimeError')[0]
+    assert not re.search(never, told)
+    if kind == 'stacked':
+        assert len(srlviz.probe(make(), recording, stack=4, **QUICK).codes['net']) == 6
+
+
+def test_stacks_of_pictures_with_channels_are_named_at_the_door():
+    pair = np.zeros((20, 2, 16, 12, 3), np.uint8)
+    with pytest.warns(UserWarning, match='stacks of 2 pictures, oldest first.*6 channels.*cameras'):
+        recording = Recording.from_arrays(pair)
+    assert recording[0].obs['frame'].shape == (20, 16, 12, 6)
+    with pytest.warns(UserWarning, match='cameras'):
+        read_recording(dict(frame=pair), factors=dict(door=np.arange(20) % 2))
+    with warnings.catch_warnings(action='error'):
+        Recording.from_arrays(pair[:, 0])
+        Recording.from_arrays(dict(left=pair[:, 0], right=pair[:, 1]))

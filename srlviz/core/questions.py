@@ -681,8 +681,8 @@ def with_question_split(recording: Recording) -> Recording:
         return recording
     if len(recording) < 3:
         raise ValueError(
-            f"{recording.name or 'the recording'} has {len(recording)} episodes; a probe needs at least 3, for "
-            "training, validation and test. For a table, episode='...' names the column that numbers them"
+            f"a probe needs at least 3 episodes, for training, validation and test; got {len(recording)}. "
+            "For a table, episode='...' names the column that numbers them"
         )
     return recording.with_split(probe=0.7, valid=0.1, test=0.2)
 

@@ -24,7 +24,7 @@ from .storage.film import check_film_name, is_film
 from .storage.frame_cache import frame_cache
 from .storage.hashing import episode_content
 from .names import unknown
-from .layouts import as_pictures, picture_layout
+from .layouts import as_pictures, picture_layout, stack_words
 from .storage import ENDINGS, FACTOR_FIELDS, KINDS, SPLITS, check_factors, check_rate, check_words
 from .storage import factor_label, films, stored_factor
 from .storage import LazyColumns, RecordingFolder, read_episode, write_recording
@@ -511,7 +511,8 @@ class Recording(Sequence):
         obs : (N, ...), or modality -> (N, ...)
             `frame` uint8 (N, H, W, C) or in another layout of `srlviz.core.layouts`, `vector` or `sensors` (N, F),
             converted to float32, or any other name; one array is `frame` if it is uint8 with more than two axes,
-            otherwise `vector`. A warning names a column that loses precision as float32
+            otherwise `vector`. A warning names a column that loses precision as float32, and pictures that are taken
+            for stacks of several with channels
         episode : (N,), numbers or text: the episode of each row; None if all rows are one episode
         actions, rewards : (N, ...) and (N,), or None
         factors : name -> (N,), or (n_episodes,) for values of whole episodes; or a DataFrame of N rows
@@ -1059,6 +1060,9 @@ def _modalities(obs, fill: str | None = None) -> dict:
         is_lazy_film = hasattr(x, 'shape') and not isinstance(x, (np.ndarray, pd.Series)) and is_film(x)
         if not is_lazy_film:
             x = plain_values(x, what)[0]
+        stacked = '' if is_lazy_film or x.dtype != np.uint8 else stack_words(x.shape[1:], what)
+        if stacked:
+            warnings.warn(stacked, stacklevel=3)
         if name in converters:
             x = converters[name](x, what)
         elif not is_lazy_film and x.dtype == np.uint8 and x.ndim > 2 and picture_layout(x.shape[1:]):
