@@ -1,6 +1,8 @@
 """Whatever people bring goes through every door in the same way: right, or refused in one sentence."""
 
 import json
+import re
+import warnings
 from types import SimpleNamespace
 
 import gymnasium
@@ -13,6 +15,8 @@ import srlviz
 from gymnasium import spaces
 from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.data.importers import from_rollout, load_csv, load_lerobot, load_minari
+from srlviz.evaluate.questions.probe import LinearProbe
+from srlviz.evaluate.questions.regression import Regression
 from srlviz.studies.load import load, read_recording
 from srlviz.studies.run import run_study
 from torch import nn
@@ -450,3 +454,197 @@ def test_an_absent_float_is_nan_or_refused_at_every_door(door):
 def test_reserved_names_are_refused_at_every_door(name, door):
     with pytest.raises(ValueError, match=f'{name!r}'):
         door(**{name: ROWS[:, 0]})
+
+
+def graded():
+    "Runs of two numbers, with a class in halves (grade), and a number and a class that are missing in some rows"
+    rng = np.random.default_rng(0)
+    about = [Factor('grade'), Factor('speed', kind='continuous'), Factor('lamp')]
+    episodes = []
+    for _ in range(12):
+        x = rng.normal(size=(40, 2)).astype(np.float32)
+        grade = np.where(x[:, 0] < -0.5, 0.5, np.where(x[:, 0] < 0.5, 1.0, 2.5))
+        speed, lamp = x[:, 1] * 2.0, (x[:, 1] > 0) * 1.0
+        speed[::10] = lamp[::10] = np.nan
+        episodes.append(Episode(dict(vector=x), factors=dict(grade=grade, speed=speed, lamp=lamp)))
+    return Recording(episodes, factors=about).with_split(probe=0.7, valid=0.1, test=0.2)
+
+
+def test_rows_with_gaps_are_left_out_by_a_probe_as_by_a_question(tmp_path):
+    recording = graded()
+    found = srlviz.probe({'mine': nn.Identity()}, recording, **QUICK)
+    assert not found.left_out and [*found.f1.index[:2]] == ['grade', 'lamp'] and [*found.r2.index] == ['speed']
+    codes = [e.obs['vector'] for e in recording]
+    asked = {name: question(codes, recording) for name, question in QUESTIONS_OF_PROBE.items()}
+    n_test = (recording.split == 'test').sum()
+    (classes,), (numbers,) = found.results.values(), found.regressions.values()
+    for answer, name in (classes, 'classes'), (numbers, 'numbers'):
+        rows = {k: n for k, n in asked[name].about['left_out'].items() if k.startswith('rows')}
+        assert {k: n for k, n in answer.about['left_out'].items() if k in rows} == rows
+        assert rows['rows of test'] == 4 * n_test == 40 * n_test - len(answer.truth)
+        assert (answer.truth == asked[name].truth).all(axis=None)
+    assert f'{4 * n_test} rows of test' in repr(found) and 'NaN' in repr(found)
+    assert repr(srlviz.load(found.save(tmp_path / 'probe'))) == repr(found)
+
+
+QUESTIONS_OF_PROBE = dict(
+    classes=lambda codes, recording: LinearProbe(**LinearProbe.defaults).ask(codes, recording, progress=False),
+    numbers=lambda codes, recording: Regression(epochs=0).ask(codes, recording, progress=False),
+)
+
+
+def test_classes_with_fractions_are_classes_for_a_probe_and_for_a_question():
+    recording = graded()
+    found = srlviz.probe({'mine': nn.Identity()}, recording, **QUICK)
+    answer = QUESTIONS_OF_PROBE['classes']([e.obs['vector'] for e in recording], recording)
+    assert {*answer.truth['grade']} == {0, 1, 2} and answer.values('f1')['grade'] > 0.9
+    assert next(f.names for f in found.recording.factors if f.name == 'grade') == ('0.5', '1.0', '2.5')
+
+
+def test_fractions_that_do_not_recur_are_a_number_for_a_probe_and_for_a_question():
+    recording = graded()
+    recording = recording.replace(factors=[Factor('speed'), Factor('grade')])
+    found = srlviz.probe({'mine': nn.Identity()}, recording, **QUICK)
+    assert [*found.r2.index] == ['speed'] and found.f1.index[0] == 'grade'
+    codes = [e.obs['vector'] for e in recording]
+    assert [*QUESTIONS_OF_PROBE['numbers'](codes, recording).truth] == ['speed']
+    answer = QUESTIONS_OF_PROBE['classes'](codes, recording)
+    assert [*answer.truth] == ['grade'] and 'factor speed' in answer.about['left_out']
+
+
+def test_a_factor_without_a_value_in_a_split_is_named_by_a_probe():
+    recording = graded()
+    for e, split in zip(recording, recording.split):
+        if split == 'test':
+            e.factors['lamp'][:] = np.nan
+    found = srlviz.probe({'mine': nn.Identity()}, recording, **QUICK)
+    assert found.left_out == {'lamp': "no value in the split 'test'"}
+
+
+@pytest.mark.parametrize('data', ['CartPole-v1', 'made', 'RepeatPreviousEasy-v0', 'RepeatPrevious-easy'])
+def test_a_probe_plays_an_environment_or_says_what_to_call(data):
+    if data == 'RepeatPreviousEasy-v0':
+        with pytest.raises(FileNotFoundError, match='RepeatPreviousEasy'):
+            srlviz.probe('raw', data, **QUICK)
+        return
+    found = srlviz.probe('raw', gymnasium.make('CartPole-v1') if data == 'made' else data, **QUICK)
+    assert len(found.recording) == 50 and max(found.recording.lengths) <= 200
+    is_pole = data != 'RepeatPrevious-easy'
+    assert ('the factors are the observation itself' in repr(found)) == is_pole
+    assert not is_pole or found.r2.to_numpy().min() > 0.99
+
+
+def test_names_of_worlds_and_columns_of_environments_are_refused_with_the_call_to_make():
+    with pytest.raises(ValueError, match=r"srlviz.record\('approach'\)"):
+        srlviz.probe('raw', 'approach', **QUICK)
+    with pytest.raises(ValueError, match='factors name columns of a table; CartPole-v1 is an environment'):
+        srlviz.probe('raw', 'CartPole-v1', factors=['angle'], **QUICK)
+
+
+def test_a_recording_says_that_its_factors_are_the_observation(tmp_path):
+    pole = srlviz.record('CartPole-v1', 3, progress=False)
+    assert pole.observed == [f'observation_{i}' for i in range(4)] and 'observation itself' in repr(pole)
+    assert Recording.replace(pole, meta=dict(observed='text')).observed == []
+    saved = load(pole.save(tmp_path / 'pole'))
+    assert saved.observed == pole.observed
+
+    def angle(env):
+        return dict(angle=env.unwrapped.state[2])
+
+    known = srlviz.data.worlds.gym.GymWorld('CartPole-v1', factors=angle).record(3, progress=False)
+    assert known.observed == [] and 'observation itself' not in repr(known)
+
+
+@pytest.mark.parametrize('given', ['model', 'policy', 'named', 'its environment'])
+def test_a_probe_takes_a_model_of_stable_baselines3(given):
+    sb3 = pytest.importorskip('stable_baselines3', reason='stable-baselines3 is not installed')
+    model = sb3.PPO('MlpPolicy', 'CartPole-v1', seed=0, device='cpu', n_steps=64)
+    net = {'model': model, 'policy': model.policy, 'named': {'actor': model}, 'its environment': model}[given]
+    found = srlviz.probe(net, None if given == 'its environment' else 'CartPole-v1', **QUICK)
+    ((name, codes),) = found.codes.items()
+    assert name == ('actor' if given == 'named' else 'net') and codes[0].shape[1] == 64
+    for a, b in zip(codes, srlviz.studies.probe_callback.default_codes(model, found.recording), strict=True):
+        np.testing.assert_array_equal(a, b)
+    recording = srlviz.record('CartPole-v1', 5, progress=False)
+    layer = srlviz.probe(net, recording, layer='action_net', **QUICK)
+    assert [*layer.codes.values()][0][0].shape[1] == 2
+    with pytest.raises(ValueError, match='stack= is for networks'):
+        srlviz.probe(net, recording, stack=4, **QUICK)
+
+
+def test_a_model_without_an_environment_to_copy_says_what_to_give():
+    sb3 = pytest.importorskip('stable_baselines3', reason='stable-baselines3 is not installed')
+    model = sb3.PPO('MlpPolicy', 'CartPole-v1', device='cpu', n_steps=64)
+    model.env = None
+    with pytest.raises(ValueError, match='give it as data'):
+        srlviz.probe(model, **QUICK)
+    with pytest.raises(ValueError, match='give it as data'):
+        srlviz.probe(model.policy, **QUICK)
+
+
+def test_a_callback_makes_the_split_of_a_probe():
+    recording = graded().replace(split=None)
+    callback = srlviz.ProbeCallback(recording)
+    assert (callback.recording.split == srlviz.probe('raw', recording, **QUICK).recording.split).all()
+    for door in srlviz.ProbeCallback, lambda short: srlviz.probe('raw', short, **QUICK):
+        with pytest.raises(ValueError, match='at least 3 episodes.*got 2'):
+            door(recording[:2])
+
+
+class Heads(nn.Module):
+    "A network with codes, a value and a policy"
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(2, 8)
+        self.value = nn.Linear(8, 1)
+
+    def forward(self, x):
+        codes = self.body(x)
+        return self.value(codes).reshape(-1), self.value(codes), codes
+
+
+HINTS = {  # a network that cannot be probed -> what its error says, and what it must not say
+    'stacked': (lambda: nn.Linear(8, 4), 'it runs with stack=4', 'inputs='),
+    'no cure': (lambda: nn.Linear(7, 4), 'Linear fails', 'stack=|inputs=|it runs with'),
+    'heads': (Heads, r'net\(x\)\[part\].* 1, 2 have this form', r'net\(x\)\[\d\]'),
+    'lstm': (lambda: nn.LSTM(2, 4), 'srlviz.memories.memory.Memory', r'net\(x\)\[|stack='),
+    'frames': (
+        lambda: nn.Sequential(nn.Conv2d(12, 4, 8, 4), nn.Flatten(), nn.Linear(1600, 3)),
+        'size=.84, 84., stack=4',
+        'NHWC',
+    ),
+    'last': (
+        lambda: nn.Sequential(nn.Flatten(2), nn.Linear(48, 4), nn.Flatten(), nn.Linear(64, 3)),
+        "it runs with layout='NHWC'",
+        'stack=|size=',
+    ),
+    'no cure for frames': (lambda: nn.Sequential(nn.Flatten(), nn.Linear(7, 3)), 'say how it reads', 'it runs with'),
+}
+
+
+@pytest.mark.parametrize('kind', HINTS)
+def test_the_hint_of_a_network_that_cannot_be_probed_is_true(kind):
+    make, words, never = HINTS[kind]
+    frames = kind in ('frames', 'last', 'no cure for frames')
+    pictures = np.random.default_rng(0).integers(0, 255, (60, 16, 16, 3), np.uint8)
+    x = pictures if frames else walks(2)[['a', 'b']].to_numpy()
+    recording = Recording.from_arrays(x, episode=np.arange(60) // 10, factors=dict(door=np.arange(60) // 3 % 2))
+    with pytest.raises(ValueError, match=words) as caught:
+        srlviz.probe(make(), recording, **QUICK)
+    told = str(caught.value).split('RuntimeError')[0]
+    assert not re.search(never, told)
+    if kind == 'stacked':
+        assert len(srlviz.probe(make(), recording, stack=4, **QUICK).codes['net']) == 6
+
+
+def test_stacks_of_pictures_with_channels_are_named_at_the_door():
+    pair = np.zeros((20, 2, 16, 12, 3), np.uint8)
+    with pytest.warns(UserWarning, match='stacks of 2 pictures, oldest first.*6 channels.*cameras'):
+        recording = Recording.from_arrays(pair)
+    assert recording[0].obs['frame'].shape == (20, 16, 12, 6)
+    with pytest.warns(UserWarning, match='cameras'):
+        read_recording(dict(frame=pair), factors=dict(door=np.arange(20) % 2))
+    with warnings.catch_warnings(action='error'):
+        Recording.from_arrays(pair[:, 0])
+        Recording.from_arrays(dict(left=pair[:, 0], right=pair[:, 1]))

@@ -11,10 +11,13 @@ import srlviz
 from srlviz.core import questions as core_questions
 from srlviz.core.leaks import overlapping_windows, repeated_rows
 from srlviz.core.questions import load_answers, save_answers
-from srlviz.core.views.windows import windows
+from srlviz.core.views.coded import CodedEpisodes, with_coded_words
+from srlviz.core.views.columns import take_columns
+from srlviz.core.views.windows import thin, windows
 from srlviz.data.importers import from_rollout
 from srlviz.studies.matrix.cross_evaluation import ask_all, code_questions
 from srlviz.studies.matrix.scorecard import load_card
+from srlviz.studies.matrix.settings import find_setting
 
 T, B = 400, 8
 
@@ -76,13 +79,52 @@ def test_a_table_with_a_copied_run_says_so(tmp_path):
 
 
 def test_windows_that_overlap_across_splits_are_named():
-    whole = rollout(B).replace(split=[''] * B)
-    cut = windows(whole, 20, 5)
-    assert overlapping_windows(cut.with_split(probe=0.5, valid=0.2, test=0.3)) == []
-    by_hand = cut.replace(split=np.resize(['probe', 'test', 'valid'], len(cut)))
+    by_hand = overlapping()
+    assert overlapping_windows(by_hand.with_split(probe=0.5, valid=0.2, test=0.3)) == []
     question = srlviz.catalog('questions')['LinearProbe'](n_classes=None, epochs=2)
     answer = question.ask(codes_of(by_hand), by_hand, progress=False)
     assert {w['kind'] for w in answer.warnings} >= {'repeated rows', 'overlapping windows'}
+
+
+def overlapping():
+    "Windows that overlap, put into splits by hand"
+    whole = rollout(B).replace(split=[''] * B)
+    cut = windows(whole, 20, 5)
+    return cut.replace(split=np.resize(['probe', 'test', 'valid'], len(cut)))
+
+
+VIEWS = dict(
+    itself=lambda recording: recording,
+    words=lambda recording: with_coded_words(recording.replace(episodes=CodedEpisodes(recording, {'label': AS_IT_IS}))),
+    thinned=lambda recording: thin(recording, 2),
+    fewer_columns=lambda recording: take_columns(recording, [0, 2], 'vector'),
+    picked=lambda recording: thin(recording[1:], 2)[2:],
+)
+AS_IT_IS = ('as it is', ())
+
+
+@pytest.mark.parametrize('view', VIEWS)
+def test_a_view_of_windows_is_known_to_overlap(view):
+    (warning,) = overlapping_windows(VIEWS[view](overlapping()))
+    assert warning['share'] > 0.9
+
+
+@pytest.mark.parametrize('every', [1, 2])
+def test_a_scorecard_says_that_windows_overlap(every):
+    recording = overlapping()
+    setting = find_setting(recording, every=every)
+    moments = setting.moments(setting.data())
+    codes = codes_of(recording)
+    assert moments.lengths[moments.split == 'test'].sum() >= 1000
+    card = srlviz.scorecard(codes, [setting], questions=['rank'], references=(), progress=False)
+    (words,) = card.warnings.values()
+    assert 'the rows of test windows also occur in training windows' in words and words in repr(card)
+
+
+def test_a_scorecard_splits_windows_of_an_episode_to_one_side():
+    cut = windows(rollout(B).replace(split=[''] * B), 20, 5)
+    data = find_setting(cut).data()
+    assert {*data.split} == {'fit', 'valid', 'probe', 'test'} and overlapping_windows(data) == []
 
 
 def test_warnings_are_saved_with_the_answer_and_forged_ones_are_refused(tmp_path):

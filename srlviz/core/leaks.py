@@ -121,15 +121,18 @@ def overlapping_windows(recording: Recording) -> list[dict]:
     Warnings: none, or one with kind 'overlapping windows', share (of the test rows) and words
     """
     base, index = recording.origin
+    while not hasattr(base, 'episode') and len(getattr(base, 'recording', ())) == len(base):  # a view of the same ones
+        base, within = base.recording.origin
+        index = within[index]
     if not hasattr(base, 'episode'):
         return []
-    source, start = base.episode[index], base.start[index]
+    source, start, lengths = base.episode[index], base.start[index], base.lengths[index]
     n_shared, n_test = 0, 0
     for episode in np.unique(source[recording.split == 'test']):
         rows = {}
         for split in 'probe', 'test':
             which = np.flatnonzero((source == episode) & (recording.split == split))
-            rows[split] = np.unique(np.concatenate([[], *(start[i] + np.arange(recording.lengths[i]) for i in which)]))
+            rows[split] = np.unique(np.concatenate([[], *(start[i] + np.arange(lengths[i]) for i in which)]))
         n_shared += len(np.intersect1d(rows['probe'], rows['test']))
         n_test += len(rows['test'])
     share = n_shared / n_test if n_test else 0.0

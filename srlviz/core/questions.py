@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['FORMAT', 'Answer', 'warning_lines', 'warning_words', 'Question', 'asked_together', 'data_warnings', 'check_codes',
-           'complete_rows', 'is_number', 'find_numbers', 'factors_read', 'with_types', 'permute_episodes',
-           'question_named', 'save_answers', 'load_answers']
+           'complete_rows', 'is_number', 'find_numbers', 'factors_read', 'with_types', 'with_question_split',
+           'permute_episodes', 'question_named', 'save_answers', 'load_answers']
 
 # %% ../../nbs/00_core/12_questions.ipynb #8ec9f2e8
 import dataclasses, json
@@ -487,8 +487,8 @@ class Question:
         numbers = find_numbers(factors, kinds or {})
         factors, of_other_kind = factors_read(self, factors, numbers)
         codes, factors, left_out = complete_rows(codes, factors)
-        factors = with_types(factors, numbers)
         _check_finite(factors)
+        factors = with_types(factors, numbers)
         left_out |= of_other_kind
         answer = self.fit(codes, factors, seed=seed, progress=progress)
         if left_out:
@@ -635,8 +635,9 @@ def find_numbers(factors: Mapping[str, pd.DataFrame], kinds: Mapping[str, str]) 
     Parameters
     ----------
     factors : split -> table; anything else has no factors
-    kinds : factor -> 'categorical' or 'continuous'; the type of its columns decides for others, for numbers that are
-        stated to be classes but have fractions, and for texts that are stated to be numbers
+    kinds : factor -> 'categorical' or 'continuous'; the type of its columns decides for others, and for texts that are
+        stated to be numbers. Numbers with fractions that are stated to be classes are classes if they recur: at most
+        256 different ones, each twice on average; else numbers
     """
     if not isinstance(factors, Mapping) or not all(isinstance(table, pd.DataFrame) for table in factors.values()):
         return {}
@@ -647,8 +648,25 @@ def find_numbers(factors: Mapping[str, pd.DataFrame], kinds: Mapping[str, str]) 
         if kinds.get(name) == 'continuous' and all(map(pd.api.types.is_numeric_dtype, columns)):
             found[name] = True
         if kinds.get(name) == 'categorical' and found[name]:
-            found[name] = not all(np.array_equal(x, np.rint(x)) and (np.abs(x) < 2**53).all() for x in columns)
+            found[name] = not _are_classes(columns)
     return found
+
+
+_MAX_FRACTIONS = 256  # different numbers with fractions that are classes
+
+
+def _are_whole(values: np.ndarray) -> bool:
+    "Whether all numbers are whole, and exact as 64 bits"
+    return np.array_equal(values, np.rint(values)) and bool((np.abs(values) < 2**53).all())
+
+
+def _are_classes(columns: Sequence[pd.Series]) -> bool:
+    "Whether numbers that are stated to be classes can be; infinite ones are left to `_check_finite`"
+    n_rows = sum(map(len, columns))
+    values = np.unique(np.concatenate([np.empty(0), *columns]))
+    if not np.isfinite(values).all():
+        return False
+    return _are_whole(values) or len(values) <= min(_MAX_FRACTIONS, n_rows // 2)
 
 
 def factors_read(question: Question, factors: Mapping, numbers: Mapping[str, bool]) -> tuple[Mapping, dict[str, int]]:
@@ -681,17 +699,46 @@ def factors_read(question: Question, factors: Mapping, numbers: Mapping[str, boo
 
 
 def with_types(factors: Mapping, numbers: Mapping[str, bool]) -> Mapping:
-    """Give columns of numbers the type float, and those of classes another; `factors` has no NaN."""
+    """Give columns of numbers the type float, and those of classes another; `factors` has no NaN.
+
+    Classes with fractions become their places 0, 1, ... among the values of all splits, in order.
+    """
     if not numbers:
         return factors
+    places = {}  # of classes with fractions: their values
+    for name in numbers:
+        columns = [table[name] for table in factors.values() if name in table]
+        if not numbers[name] and any(map(is_number, columns)):
+            values = np.unique(np.concatenate(columns))
+            if not _are_whole(values):
+                places[name] = values
     tables = {}
     for split, table in factors.items():
         types = {}
         for name in table:
-            if is_number(table[name]) != numbers[name]:
+            if name in places:
+                table = table.assign(**{name: np.searchsorted(places[name], table[name])})
+            elif is_number(table[name]) != numbers[name]:
                 types[name] = np.float64 if numbers[name] else np.int64
         tables[split] = table.astype(types)
     return tables
+
+# %% ../../nbs/00_core/12_questions.ipynb #2a8397ba
+def with_question_split(recording: Recording) -> Recording:
+    """Split a recording for questions if it has no split 'probe': 70% probe, 10% valid, 20% test, by whole runs.
+
+    Raises
+    ------
+    ValueError : for fewer than three episodes
+    """
+    if 'probe' in recording.split:
+        return recording
+    if len(recording) < 3:
+        raise ValueError(
+            f"a probe needs at least 3 episodes, for training, validation and test; got {len(recording)}. "
+            "For a table, episode='...' names the column that numbers them"
+        )
+    return recording.with_split(probe=0.7, valid=0.1, test=0.2)
 
 # %% ../../nbs/00_core/12_questions.ipynb #7f9413d5
 def permute_episodes(codes: Mapping, factors: Mapping, seed: int = 0) -> dict[str, np.ndarray]:

@@ -8,8 +8,9 @@ __all__ = ['kept_outputs', 'layer_codes', 'as_encoder', 'layer_encoders']
 # %% ../../nbs/03_encoders/01_custom.ipynb #a3930fe7
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import deepcopy
+from itertools import product
 
 import numpy as np
 import torch
@@ -125,9 +126,9 @@ class _Network(Parameters):
     def _codes(self, x: torch.Tensor) -> np.ndarray:
         "Run the network on a batch, and check its output"
         if self.layer is None:
-            return _checked_codes(_run(self.net, x), self.net, len(x))
+            return _checked_codes(_run(self.net, x, self.read), self.net, len(x))
         with kept_outputs(self.net, [self.layer]) as outputs:
-            _run(self.net, x)
+            _run(self.net, x, self.read)
         return layer_codes(outputs, self.layer, self.maps, len(x))
 
     def __deepcopy__(self, memo):
@@ -143,26 +144,54 @@ class _Network(Parameters):
         return f"as_encoder({type(self.net).__name__}, {', '.join(f'{k}={v!r}' for k, v in arguments.items())})"
 
 
-def _run(net, x: torch.Tensor):
+def _run(net, x: torch.Tensor, read: _Reader):
     "The output of a network on a batch, on its device; a ValueError explains a failure"
     parameters = net.parameters() if isinstance(net, nn.Module) else ()
     device = next((p.device for p in parameters), torch.device('cpu'))
     try:
         return net(x.to(device))
     except Exception as e:
-        raise ValueError(_failure(net, x, e)) from e
+        raise ValueError(_failure(net, x, e, read)) from e
 
 # %% ../../nbs/03_encoders/01_custom.ipynb #fe69b056
-def _failure(net, x, error) -> str:
+def _failure(net, x, error, read: _Reader) -> str:
     "Error message for a network that fails on a batch"
     batch = f"{str(x.dtype).removeprefix('torch.')} {tuple(x.shape)} from {x.min():g} to {x.max():g}"
-    if x.ndim == 2:
-        what = 'rows of numbers'
-        advice = f"set inputs='sensors', or stack=4 to concatenate four rows; a row has {x.shape[1]} numbers"
-    else:
-        what = 'frames'
-        advice = "set size=(84, 84), stack=4, scale=255 (None: uint8) or layout='NHWC' as it requires"
-    return f"{type(net).__name__} fails on a batch of {what}, {batch}; {advice}. {type(error).__name__}: {error}"
+    what = 'rows of numbers' if x.ndim == 2 else 'frames'
+    known = '' if x.ndim == 2 else '; size=, stack=, scale= (None: uint8) and layout= say how it reads them'
+    cure = _cure(net, x, read) if isinstance(net, nn.Module) else ''
+    advice = f'; it runs with {cure}' if cure else known
+    return f"{type(net).__name__} fails on a batch of {what}, {batch}{advice}. {type(error).__name__}: {error}"
+
+
+_SIZES = (None, (84, 84), (64, 64), (96, 96), (128, 128), (224, 224))  # that networks are trained with
+_STACKS = (1, 2, 3, 4, 5, 8, 10, 16)
+
+
+def _cure(net: nn.Module, x: torch.Tensor, read: _Reader) -> str:
+    "The fewest arguments with which a network runs on the first rows of a batch, as it was tried; '' if none is found"
+    if any(isinstance(p, nn.parameter.UninitializedTensorMixin) for p in (*net.parameters(), *net.buffers())):
+        return ''  # an attempt would decide its shape
+    is_rows = x.ndim == 2
+    choices = product((None,) if is_rows else _SIZES, _STACKS, (False,) if is_rows else (False, True))
+    device = next((p.device for p in net.parameters()), torch.device('cpu'))
+    for size, times, turned in sorted(choices, key=lambda c: (c[0] is not None) + (c[1] > 1) + c[2]):
+        batch = x[:2]
+        if not is_rows and read.layout == 'NHWC':
+            batch = batch.permute(0, 3, 1, 2)
+        if size is not None:
+            batch = nn.functional.interpolate(batch.float(), size).to(x.dtype)
+        batch = torch.cat([batch] * times, 1)
+        layout = 'NHWC' if turned != (read.layout == 'NHWC') else 'NCHW'
+        if not is_rows and layout == 'NHWC':
+            batch = batch.permute(0, 2, 3, 1).contiguous()
+        arguments = dict(size=size) if size is not None else {}
+        arguments |= dict(stack=times * read.stack) if times > 1 else {}
+        arguments |= dict(layout=layout) if turned else {}
+        with _restored(net), suppress(Exception):
+            net(batch.to(device))
+            return ', '.join(f'{name}={value!r}' for name, value in arguments.items())
+    return ''
 
 
 def _checked_codes(codes, net, n) -> np.ndarray:
@@ -171,34 +200,52 @@ def _checked_codes(codes, net, n) -> np.ndarray:
         codes = codes.float().cpu().numpy()
     if not isinstance(codes, np.ndarray) or codes.ndim != 2 or len(codes) != n:
         name = type(net).__name__
-        raise ValueError(f"{name} must return one vector for each row, ({n}, n_codes); got {_described(codes, n)}")
+        raise ValueError(f"{name} must return one vector for each row, ({n}, n_codes); got {_described(codes, n, net)}")
     return codes
 
 
-def _described(codes, n) -> str:
-    "Describe the output of a network, and how to select (n, n_codes) from it"
+_AS_MEMORY = (
+    "pass a network that reads sequences as a memory: a subclass of srlviz.memories.memory.Memory with "
+    "run(x, state, starts), such as LSTM, whose layer is torch's"
+)
+
+
+def _described(codes, n, net) -> str:
+    "Describe the output of a network, and how to get (n, n_codes) from it where that is certain"
+    if isinstance(net, nn.Module) and any(isinstance(m, nn.RNNBase) for m in net.modules()):
+        return f"{_shapes(codes)}; its recurrent layer may take the batch for a sequence: {_AS_MEMORY}"
     if isinstance(codes, np.ndarray):
         shape = f"an array of shape {codes.shape}"
-        if codes.ndim > 2:
+        if codes.ndim > 2 and len(codes) == n:
             return f"{shape}; nn.Sequential(net, nn.Flatten()) flattens a feature map"
         if codes.shape == (n,):
             return f"{shape}; codes[:, None] adds an axis"
         return shape
-    items = {}
-    if isinstance(codes, Mapping):
-        items = dict(codes)
-    elif isinstance(codes, tuple):
-        items = dict(enumerate(codes))
+    vectors = [k for k, x in _parts(codes).items() if len(getattr(x, 'shape', ())) == 2 and len(x) == n]
+    if not vectors:
+        return _shapes(codes)
+    return (
+        f"{_shapes(codes)}; pass a function that returns the part which is the codes, lambda x: net(x)[part], after "
+        f"net.eval(); {', '.join(map(repr, vectors[:8]))} {'has' if len(vectors) == 1 else 'have'} this form; or name "
+        "a hidden layer by layer="
+    )
+
+
+def _parts(codes) -> dict:
+    "The parts of an output of several: key or place -> part"
+    return dict(codes) if isinstance(codes, Mapping) else dict(enumerate(codes)) if isinstance(codes, tuple) else {}
+
+
+def _shapes(codes) -> str:
+    "The type and shapes of an output"
+    if isinstance(codes, np.ndarray):
+        return f"an array of shape {codes.shape}"
+    items = _parts(codes)
     if not items:
         return f"a {type(codes).__name__}"
     shapes = [f"{k!r}: {tuple(x.shape) if hasattr(x, 'shape') else type(x).__name__}" for k, x in items.items()]
     more = ', ...' if len(shapes) > 8 else ''
-    vectors = [k for k, x in items.items() if len(getattr(x, 'shape', ())) == 2]
-    key = (vectors or [*items])[0]
-    return (
-        f"a {type(codes).__name__} of {', '.join(shapes[:8])}{more}; select the codes: lambda x: net(x)[{key!r}], "
-        "after net.eval()"
-    )
+    return f"a {type(codes).__name__} of {', '.join(shapes[:8])}{more}"
 
 # %% ../../nbs/03_encoders/01_custom.ipynb #c3d1a002
 _MAPS = ('flat', 'mean')
@@ -328,12 +375,8 @@ def _check_rows(net, encode: Callable, x: torch.Tensor, codes: np.ndarray) -> bo
             with _seed_globals(np.random.default_rng(seed)):
                 repeated.append(encode(x))
     first, same_seed, other_seed = repeated
-    wrap = (
-        "pass a network that reads sequences as a memory: a subclass of srlviz.memories.memory.Memory with "
-        "run(x, state, starts), such as LSTM, whose layer is torch's"
-    )
     if _changed(same_seed, first, spread):
-        raise ValueError(f"{name} gives equal input other codes in its next call, so it keeps a state; {wrap}")
+        raise ValueError(f"{name} gives equal input other codes in its next call, so it keeps a state; {_AS_MEMORY}")
     noise = _changed(other_seed, first, spread)
     if noise:
         warnings.warn(
@@ -345,7 +388,7 @@ def _check_rows(net, encode: Callable, x: torch.Tensor, codes: np.ndarray) -> bo
     raise ValueError(
         f"{name} gives a row other codes when other rows stand beside it in the batch{_by_up_to(change)}, as does an "
         "LSTM that takes a batch for a sequence, batch normalisation in training mode or attention over the batch, but "
-        f"each row is encoded by itself; {wrap}"
+        f"each row is encoded by itself; {_AS_MEMORY}"
     )
 
 # %% ../../nbs/03_encoders/01_custom.ipynb #c3d1b004
@@ -481,7 +524,7 @@ def layer_encoders(
     name = read.select(recording, type(net).__name__)
     names = [k for k, m in net.named_modules() if k and not isinstance(m, _PASSIVE)]
     with evaluation_mode(net), kept_outputs(net, names) as outputs:
-        _run(net, read(recording[0].obs[name], 0, 1))
+        _run(net, read(recording[0].obs[name], 0, 1), read)
     found = {k: as_encoder(net, layer=k, **options) for k, output in outputs.items() if _has_rows(output, 1)}
     if not found:
         raise ValueError(f"no layer of {type(net).__name__} runs and returns a tensor; its layers: {', '.join(names)}")

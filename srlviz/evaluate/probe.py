@@ -15,7 +15,15 @@ import pandas as pd
 import torch
 
 from ..core.names import unknown
-from ..core.questions import Answer, Question, complete_rows, data_warnings, question_named
+from srlviz.core.questions import (
+    Answer,
+    Question,
+    complete_rows,
+    data_warnings,
+    find_numbers,
+    question_named,
+    with_types,
+)
 from ..core.scores import SCORE_COLUMNS, check_scores
 from ..core.training import threads
 
@@ -119,6 +127,7 @@ def linear_probe(
     seed: int = 0,
     progress: bool = True,
     label: str = 'probing',
+    kinds: Mapping[str, str] | None = None,
 ) -> 'ProbeResult':
     """Train one linear classifier for each factor on codes, and test it.
 
@@ -133,6 +142,8 @@ def linear_probe(
     lr, batch_size, epochs, patience : Adam with eps 1e-5, as in the authors' code. An epoch is a pass over the rows;
         with protocol='fixed', as many passes as make 32 steps, so that few rows converge
     seed : of weights and batches
+    kinds : factor -> 'categorical', of classes that stand in columns of floats, as where some are missing; see
+        `find_numbers`. By default such columns are refused
 
     Returns
     -------
@@ -150,7 +161,9 @@ def linear_probe(
     """
     arguments = dict(norm=norm, protocol=protocol, n_classes=n_classes, lr=lr, batch_size=batch_size, epochs=epochs)
     question = question_named('probe', arguments | dict(patience=patience))
+    numbers = find_numbers(factors, kinds) if kinds else {}
     codes, factors, left_out = complete_rows(codes, factors)
+    factors = with_types(factors, numbers)
     result = fit_probe(question, codes, factors, seed=seed, progress=progress, label=label)
     result.about |= dict(left_out=left_out) if left_out else {}
     result.warn(data_warnings(codes, factors))

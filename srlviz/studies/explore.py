@@ -21,7 +21,7 @@ from ..core.metrics import questions
 from ..core.names import catalog, imported, spelled, unique_name, unknown
 from ..core.protocols import protocol_of
 from ..core.questions import Answer
-from ..core.recordings import Episode, Recording
+from ..core.recordings import Episode, Recording, as_recording
 from ..core.scores import SCORE_COLUMNS, check_scores
 from ..core.views.cameras import cameras
 from ..core.views.coded import with_coded_words
@@ -158,7 +158,7 @@ def subject_of(x, options: dict | None = None) -> Subject:
             raise _not_found(x)
         return found or _path_subject(x, options)
     if isinstance(x, Episode):
-        return Subject('recording', with_coded_words(Recording([x], name=x.name)))
+        return Subject('recording', with_coded_words(as_recording(x)))
     if isinstance(x, Recording):
         return Subject('recording', x if len(x) and _is_flights(x) else with_coded_words(x))
     if is_paths(x):

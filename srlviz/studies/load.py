@@ -17,7 +17,7 @@ import pandas as pd
 
 from ..core.files import Npz, foreign_format, inside, is_safetensors, open_file, read_json, reading
 from ..core.names import unknown
-from ..core.recordings import Episode, Recording
+from ..core.recordings import Episode, Recording, as_recording
 from ..core.views.coded import with_coded_words
 
 # %% ../../nbs/09_studies/08_load.ipynb #a562fa4b
@@ -266,7 +266,7 @@ def read_recording(data, **columns) -> Recording:
             takes = f'takes {", ".join(own)}' if own else 'has its own columns'
             raise ValueError(f"{name}= is for rows in a table or in arrays; {what} {takes}")
     if reader is None:
-        recording = data if isinstance(data, Recording) else Recording([data] if isinstance(data, Episode) else data)
+        recording = as_recording(data)
     else:
         recording = reader(list(data) if isinstance(data, tuple) else data, **columns)
     return with_coded_words(recording)

@@ -12,6 +12,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pandas as pd
 from torch import nn
@@ -33,12 +34,14 @@ from ..core.names import catalog, printable
 from ..core.leaks import overlapping_windows
 from ..core.metrics import find_metric
 from ..core.odd_data import is_constant
-from ..core.questions import Answer, load_answers, save_answers, warning_lines
+from ..core.questions import Answer, find_numbers, load_answers, save_answers, warning_lines, with_question_split
 from ..core.recordings import Factor, Recording, load_recording
 from ..core.saving import load_encoder, save_encoder
 from ..core.scores import SCORE_COLUMNS, load_scores, merge_scores, save_scores, with_labels
 from ..core.views.coded import CODINGS, CodedEpisodes, encode_values
 from ..data.atari import drop_duplicates, prune_factors, record_atari, split_episodes
+from ..data.worlds.pomdp import POMDPWorld
+from ..data.worlds.record import record
 from ..encoders.custom import as_encoder
 from ..envs.atari import GAMES, game_name
 from ..evaluate.probe import NORMS, ProbeResult, caveat_words, unconverged_line
@@ -47,6 +50,7 @@ from ..evaluate.questions.regression import Regression
 from .load import read_recording
 from .matrix.representations import REFERENCES, NamedReference
 from .methods import Method, find_methods
+from .probe_callback import PolicyEncoder, environment_of, is_sb3
 from .papers.probing import FittedMethod, probe_methods, probe_table
 
 # %% ../../nbs/09_studies/05_quick.ipynb #4543eddd
@@ -183,13 +187,27 @@ class Probed:
         if unconverged:
             lines.append(unconverged)
         of_numbers = {f'{name} · R²': answer for name, answer in self.regressions.items()}
+        lines += _gap_lines(self.results | of_numbers)
         lines += warning_lines(self.results | of_numbers)
         for factor in self.recording.factors:
             doubt = doubt_words(self.scores['task'].iloc[0], factor.name)
             lines += [f'{factor.name}: {doubt}'] if doubt else []
+        if {*self.recording.observed} & {*self.scores['target']}:
+            lines.append("the factors are the observation itself: a probe of the raw input says nothing")
         if self.left_out:
             lines.append('not probed: ' + ', '.join(f'{name} ({reason})' for name, reason in self.left_out.items()))
         return printable('\n'.join(lines))
+
+
+def _gap_lines(answers: Mapping[str, Answer]) -> list[str]:
+    "Say which rows the questions left out, because a code or factor is NaN there"
+    names = {}
+    for name, answer in answers.items():
+        left_out = answer.about.get('left_out', {})
+        rows = [f'{n:,} {what}' for what, n in left_out.items() if what.startswith('rows of ')]
+        if rows:
+            names.setdefault(', '.join(rows), []).append(name)
+    return [f"left out, as a code or factor is NaN there: {rows} ({', '.join(of)})" for rows, of in names.items()]
 
 # %% ../../nbs/09_studies/05_quick.ipynb #909e381f
 _FORMAT = 'srlviz probe'
@@ -268,8 +286,19 @@ def load_probe(folder: str | Path) -> Probed:
     )
 
 # %% ../../nbs/09_studies/05_quick.ipynb #d1ad53ff
-def _as_recording(data, columns: Mapping) -> Recording | None:
-    "Convert `data` to a recording; None stays None."
+_EPISODES, _MAX_STEPS = 50, 200  # that are played in an environment
+
+
+def _is_environment(data) -> bool:
+    "Whether something is an environment of Gymnasium, its id, or the name of a task"
+    if not isinstance(data, str):
+        return isinstance(data, gymnasium.Env)
+    is_task = isinstance(catalog('worlds').get(data), POMDPWorld)
+    return not Path(data).exists() and (data in gymnasium.registry or is_task)
+
+
+def _given_recording(data, columns: Mapping, policy, seed: int) -> Recording | None:
+    "Read or record `data`; None stays None."
     given = {k: v for k, v in columns.items() if v is not None and (k != 'factors' or len(v))}
     if data is None:
         if given:
@@ -277,6 +306,18 @@ def _as_recording(data, columns: Mapping) -> Recording | None:
         return None
     if isinstance(data, str) and data in GAMES:
         raise ValueError(f"data must be a recording or its path, got {data!r}; for the game use game={data!r}")
+    if _is_environment(data):
+        if given:
+            raise ValueError(f"{', '.join(given)} name columns of a table; {data} is an environment, which has its own")
+        recording = record(data, _EPISODES, seed=seed, policy=policy, max_steps=_MAX_STEPS, progress=False)
+        if not recording.factors:
+            raise ValueError(
+                f"{data} tells no factors to probe; srlviz.data.worlds.gym.GymWorld({data!r}, factors=function) takes "
+                "a function of the environment, and its record() makes data"
+            )
+        return recording
+    if isinstance(data, str) and data in catalog('worlds') and not Path(data).exists():
+        raise ValueError(f"{data!r} is the name of a world, not of data; record it: data=srlviz.record({data!r})")
     recording = read_recording(data, **given)
     if not recording.factors:
         raise ValueError("factors must name columns to probe, such as ['door']; other numeric columns are inputs")
@@ -285,23 +326,21 @@ def _as_recording(data, columns: Mapping) -> Recording | None:
 # %% ../../nbs/09_studies/05_quick.ipynb #6cbdfee8
 def _category(factor, values: pd.Series) -> tuple[str, tuple[str, ...]]:
     "How a factor is coded, one of `CODINGS` or 'number', and names of its values; or why it is left out"
-    x = values.to_numpy()
-    if pd.api.types.is_integer_dtype(x) or pd.api.types.is_bool_dtype(x):
-        return ('as it is' if factor.kind == 'categorical' else 'number'), ()
-    if x.dtype.kind in 'OUS' or not pd.api.types.is_numeric_dtype(x):
+    if not pd.api.types.is_numeric_dtype(values):
         return f'{values.nunique():,} different words', ()
-    if np.isnan(x).any():
-        return f'{factor.kind}, some missing', ()
-    if not np.isfinite(x).all():
+    x = values.dropna().to_numpy()
+    if np.isinf(x).any():
         return f'{factor.kind}, some infinite', ()
-    if factor.group == 'failures' and (x >= 0).all():
-        return 'failure', ('none', 'failed')
-    if factor.kind == 'continuous':
+    gaps = ' or NaN' if len(x) < len(values) else ''
+    if factor.group == 'failures' and x.dtype.kind == 'f' and (x >= 0).all():
+        return f'failure{gaps}', ('none', 'failed')
+    if find_numbers({'': values.to_frame(factor.name)}, {factor.name: factor.kind})[factor.name]:
         return 'number', ()
+    if x.dtype.kind != 'f':
+        return 'as it is', ()
     if (x == np.rint(x)).all():
-        return 'whole', ()
-    words = tuple(sorted(map(str, np.unique(x))))  # fractions that are stated to be classes
-    return ('words', words) if len(words) <= 256 else (f'{len(words):,} different fractions', ())
+        return f'whole{gaps}', ()
+    return f'words{gaps}', tuple(map(str, np.unique(x)))  # fractions that are stated to be classes
 
 # %% ../../nbs/09_studies/05_quick.ipynb #6b2c1987
 def _prepare_factors(recording: Recording) -> tuple[Recording, Recording, dict[str, str]]:
@@ -310,13 +349,7 @@ def _prepare_factors(recording: Recording) -> tuple[Recording, Recording, dict[s
     name = recording.name or 'the recording'
     if not len(recording):
         raise ValueError(f"{name} has no episodes")
-    if 'probe' not in recording.split:
-        if len(recording) < 3:
-            raise ValueError(
-                f"a probe needs at least 3 episodes, for training, validation and test; got {len(recording)}. "
-                "For a table, episode='...' names the column that numbers them"
-            )
-        recording = recording.with_split(probe=0.7, valid=0.1, test=0.2)
+    recording = with_question_split(recording)
     for split in 'valid', 'test':
         if split not in recording.split:
             raise ValueError(f"{name} has a split 'probe', but no {split!r}; a probe needs 'probe', 'valid' and 'test'")
@@ -325,9 +358,14 @@ def _prepare_factors(recording: Recording) -> tuple[Recording, Recording, dict[s
     split = used.split[table['episode']]
     codings, numbers, left_out = {}, [], {}
     for f in recording.factors:
+        known = table[f.name].notna()
+        empty = [s for s in dict.fromkeys(split.tolist()) if not known[split == s].any()]
+        if empty:
+            left_out[f.name] = f'no value in the split {empty[0]!r}'
+            continue
         coding, names = _category(f, table[f.name])
         if coding == 'number':
-            varies = not any(is_constant(table[f.name][split == s]) for s in ('probe', 'test'))
+            varies = not any(is_constant(table[f.name][known & (split == s)]) for s in ('probe', 'test'))
             numbers += [f] if varies else []
             left_out |= {} if varies else {f.name: 'constant'}
             continue
@@ -335,8 +373,8 @@ def _prepare_factors(recording: Recording) -> tuple[Recording, Recording, dict[s
             left_out[f.name] = coding
             continue
         values = encode_values(table[f.name], coding, names)
-        train_values = np.unique(values[split == 'probe'])
-        test_values = np.unique(values[split == 'test'])
+        train_values = np.unique(values[known & (split == 'probe')])
+        test_values = np.unique(values[known & (split == 'test')])
         if len(train_values) < 2:
             left_out[f.name] = 'constant'
         elif not np.isin(test_values, train_values).any():
@@ -421,16 +459,19 @@ def probe(
     ----------
     net : a torch module or a function that maps a batch of frames, or of rows float32 (B, F), to codes (B, n_codes); it
         is not trained. Or an encoder or the name of a method, which is fitted on the split 'fit', or else 'probe'. Or a
-        mapping from names to any of these
+        mapping from names to any of these. Of a model of stable-baselines3 (or its policy) the codes are the last
+        hidden layer of the actor, see `ProbeCallback`, on the observations that the policy sees
     data : a recording or its path, with its splits 'probe', 'valid' and 'test' if it has them; a table, its path or
-        several, with one row per step; arrays; or anything else that `srlviz.studies.load.read_recording` takes
+        several, with one row per step; arrays; or anything else that `srlviz.studies.load.read_recording` takes. Or
+        an environment of Gymnasium, its id, or the name of a partially observable task: 50 episodes of at most 200
+        steps are played by `policy`. None takes the environment of a model of stable-baselines3, unless there is `game`
     game : instead of data: one of `srlviz.envs.atari.GAMES`, or of `version`
     episode, factors : columns of a table: the one that numbers the episodes, and those to probe; the other numeric
         columns are inputs, see `Recording.from_table`. `factors={'life': 'number'}` states the kind of one
     columns : further keywords of a table, such as time='seconds', sep=';', see `load_csv`; of arrays, those of
         `Recording.from_arrays`
     inputs : what networks and functions read, such as 'sensors'; None for frames if there are any, see `as_encoder`
-    frames, policy, version : how the game is recorded, see `record_atari`
+    frames, policy, version : how the game is recorded, see `record_atari`; policy, of an environment, too
     size, stack, scale, layout : how networks and functions read frames, see `as_encoder`
     layer : name of the module of `net` whose output are the codes; None for the output of `net`. For all layers, net is
         `layer_encoders(net, recording)`
@@ -453,9 +494,12 @@ def probe(
     ValueError : neither or both of game and data, too few episodes, no factor to probe, a network that refuses its
         input (the error states its shape and how to change it)
     """
-    recording = _as_recording(data, dict(columns, episode=episode, factors=factors))
+    if data is None and game is None:
+        models = [x for x in (net.values() if isinstance(net, Mapping) else [net]) if is_sb3(x)]
+        data = environment_of(models[0]) if models else None
+    recording = _given_recording(data, dict(columns, episode=episode, factors=factors), policy, seed)
     if (recording is None) == (game is None):
-        raise ValueError("give either game='pong' or data: a recording, a table, or a path")
+        raise ValueError("give either game='pong' or data: a recording, a table, a path, or an environment")
     reads = dict(size=size, stack=stack, scale=scale, layout=layout, inputs=inputs, layer=layer)
     methods = _named_methods(net, reads)
     for m in find_methods(baselines):
@@ -517,6 +561,12 @@ def _named_methods(net, options) -> dict:
     "name -> Method; networks and functions read frames as `options` state"
 
     def method(x):
+        if is_sb3(x):
+            own = [k for k in ('size', 'inputs') if options[k] is not None]
+            own += ['stack'] if options['stack'] != 1 else []
+            if own:
+                raise ValueError(f"{own[0]}= is for networks; a {type(x).__name__} reads what its environment gives")
+            return PolicyEncoder(x, options['layer'])
         is_function = callable(x) and not isinstance(x, type) and not hasattr(x, 'encode')
         if options['layer'] is not None and not is_function:
             raise ValueError(f"layer={options['layer']!r} needs a torch module, which has layers; got {x!r:.80}")

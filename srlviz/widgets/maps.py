@@ -17,7 +17,7 @@ import traitlets
 from markupsafe import Markup
 
 from ..core.files import LIST, TABLE, TEXT, check_fields, is_whole, read_json, write_json
-from ..core.recordings import Episode, Recording
+from ..core.recordings import Episode, Recording, as_recording
 from ..core.views.cameras import pick_camera
 from ..core.views.steps import Steps, read_runs, read_tags
 from ..evaluate.neighbours import Neighbours
@@ -38,7 +38,7 @@ from srlviz.figures.maps import (
 )
 from ..figures.style import pretty
 from .base import Explorer, SafeHTML, button, check_choice, columns, menu, on_change, row, set_options
-from .frames import as_recording, check_episodes
+from .frames import check_episodes
 from .moment import Moment
 from .scatter import CodeScatter
 from .views import PlotView

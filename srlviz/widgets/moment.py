@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 import traitlets
 import ipywidgets as W
 
-from ..core.recordings import Episode, Recording
+from ..core.recordings import Episode, Recording, as_recording
 from ..core.views.cameras import pick_camera
 from ..figures.frames import plot_contact_sheet
 from .base import Explorer, SafeHTML, on_change
@@ -24,7 +24,6 @@ from srlviz.widgets.frames import (
     FactorStrip,
     FactorValues,
     FrameTable,
-    as_recording,
     best_zoom,
     check_episodes,
     episode_title,

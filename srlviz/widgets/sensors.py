@@ -21,7 +21,7 @@ import plotly.graph_objects as go
 import traitlets
 
 from ..core.names import unknown
-from ..core.recordings import Episode, Recording
+from ..core.recordings import Episode, Recording, as_recording
 from ..core.storage import factor_label
 from ..core.views.cameras import pick_camera
 from ..figures.landing.flights import column, find_sensors, plot_traces, short_name, short_unit, sparks
@@ -45,7 +45,6 @@ from srlviz.widgets.frames import (
     EpisodeSeeker,
     EpisodeMenus,
     FrameTable,
-    as_recording,
     check_episodes,
     episode_label,
     episode_title,

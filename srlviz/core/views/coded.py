@@ -16,7 +16,8 @@ from ..recordings import Factor, Recording, recording_contents
 from ..values import coded_words
 
 # %% ../../../nbs/00_core/views/06_coded.ipynb #c0ded005
-CODINGS = ('as it is', 'words', 'whole', 'failure')
+_OR_NAN = ' or NaN'
+CODINGS = ('as it is', *(f'{coding}{gaps}' for gaps in ('', _OR_NAN) for coding in ('words', 'whole', 'failure')))
 
 
 def encode_values(values, coding: str, names: Sequence[str] = ()) -> np.ndarray:
@@ -25,9 +26,17 @@ def encode_values(values, coding: str, names: Sequence[str] = ()) -> np.ndarray:
     Parameters
     ----------
     values : (T,) or ()
-    coding : one of `CODINGS`: 'words' numbers them by their place in names, 'whole' rounds, 'failure' is 1 above 0
+    coding : one of `CODINGS`: 'words' numbers them by their place in names, 'whole' rounds, 'failure' is 1 above 0.
+        'words or NaN' and so on: whole numbers as floats, and NaN where a number is missing
     names : the words of 0, 1, ...
     """
+    if coding.endswith(_OR_NAN):
+        numbers = np.asarray(values, float)
+        coded = np.full(numbers.shape, np.nan)
+        known = ~np.isnan(numbers)
+        if known.any():
+            coded[known] = encode_values(numbers[known], coding.removesuffix(_OR_NAN), names)
+        return coded
     if coding == 'words':
         words = np.asarray(values)
         return coded_words(np.atleast_1d(words).astype(str), names, 'a factor of words')[0].reshape(words.shape)

@@ -32,6 +32,13 @@ def observed_factors(space: spaces.Space, obs) -> dict[str, np.ndarray]:
     return {}
 
 
+def _observed_names(recording: Recording) -> list[str]:
+    "Names of the factors, if all are the observation of `observed_factors`"
+    names = [f.name for f in recording.factors]
+    are_observed = all(name == 'observation' or name.startswith('observation_') for name in names)
+    return names if are_observed else []
+
+
 class _KnownFactors(gymnasium.Wrapper):
     "Add `factors()` to an environment, from a function of the environment, its info, or its observation"
 
@@ -137,7 +144,9 @@ class GymWorld:
         check_condition(condition, self.conditions)
         env = self.env if condition is None else self.varied[condition]
         options = dict(frames=frames, max_steps=max_steps, progress=progress)
-        return record_pomdp(env, n, policy, seed, **options).replace(name=self.name)
+        recording = record_pomdp(env, n, policy, seed, **options).replace(name=self.name)
+        observed = _observed_names(recording) if isinstance(env, _KnownFactors) and env.function is None else []
+        return recording.replace(meta=recording.meta | dict(observed=observed)) if observed else recording
 
     def sample(self) -> Recording:
         """Record three episodes of at most 200 steps."""

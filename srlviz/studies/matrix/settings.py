@@ -35,6 +35,20 @@ def _unchanged(recording: Recording) -> Recording:
     return recording
 
 
+class _Narrowed(Sequence):
+    "The episodes of a recording with one observation and some factors; what they are windows of stays known"
+
+    def __init__(self, recording: Recording, episodes: Sequence[Episode]):
+        self.recording, self.episodes = recording, episodes
+        self.lengths, self.starts = recording.lengths, recording.starts
+
+    def __len__(self):
+        return len(self.episodes)
+
+    def __getitem__(self, i):
+        return self.episodes[i]
+
+
 @dataclass(frozen=True)
 class Setting:
     """A world in which representations are compared.
@@ -133,7 +147,7 @@ class Setting:
             obs = {'frame' if is_camera else inputs: e.obs[inputs]}  # the name that encoders of pictures read
             episodes.append(e.replace(obs=obs, factors={name: e.factors[name] for name in names}))
         factors = [f for f in recording.factors if f.name in names]
-        return recording.replace(episodes=episodes, factors=factors)
+        return recording.replace(episodes=_Narrowed(recording, episodes), factors=factors)
 
     def observation(self, recording: Recording, reader: str = '') -> str:
         """Return the name of the observation that is read; `reader` as in `default_input`."""

@@ -253,11 +253,12 @@ def _probe_method(fitted: FittedMethod, norms, out, probing, n_jobs, print_cache
     if todo:
         try:
             codes, factors = align(fitted.codes, probe)
+            classes = {f.name: 'categorical' for f in probe.factors}
         except ValueError as e:
             raise ValueError(f"{name}: {e}") from e
 
         def probe_norm(norm):
-            options = dict(progress=progress, label=f'probing {name}, norm {norm}') | dict(probing or {})
+            options = dict(progress=progress, label=f'probing {name}, norm {norm}', kinds=classes) | dict(probing or {})
             linear_probe(codes, factors, norm=norm, **options).save(paths[norm])
 
         with threads(1), asked_together():

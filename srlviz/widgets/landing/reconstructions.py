@@ -16,7 +16,7 @@ import plotly.graph_objects as go
 import traitlets
 from markupsafe import Markup
 
-from ...core.recordings import Episode, Recording
+from ...core.recordings import Episode, Recording, as_recording
 from ...core.views.cameras import pick_camera
 from ...figures.landing.flights import column, short_name, short_unit, sparks
 from srlviz.figures.landing.reconstructions import (
@@ -36,7 +36,6 @@ from ..base import Explorer, SafeHTML, busy, check_choice, columns, menu, on_cha
 from srlviz.widgets.frames import (
     CameraMenu,
     EpisodeSeeker,
-    as_recording,
     check_episodes,
     episode_label,
     episode_menu,
