@@ -35,6 +35,23 @@ def test_a_row_that_was_lost_does_not_split_a_run():
     assert len(recording) == 6 and abs(recording.hz - 1 / 1.047) < 2e-3
 
 
+@pytest.mark.parametrize('share', [0.002, 0.02, 0.2])
+@pytest.mark.parametrize('unit', [1, 0.001])
+def test_the_rate_of_a_log_that_lost_rows_is_that_of_its_usual_step(tmp_path, share, unit):
+    rng = np.random.default_rng(0)
+    times = np.arange(3000) / 64
+    times = (times if unit == 1 else times.round(3))[rng.random(3000) >= share]  # steps of 15 and 16 ms
+    table = pd.DataFrame({'t': times, 'x': rng.normal(size=len(times)), 'k': rng.normal(size=len(times))})
+    table.to_csv(tmp_path / 'log.csv', index=False)
+    for read in (
+        lambda: Recording.from_table(table, factors=['k'], time='t'),
+        lambda: srlviz.load(tmp_path / 'log.csv', factors=['k'], time='t'),
+    ):
+        with pytest.warns(UserWarning, match='as if they were lost: hz=6[34]'):
+            hz = read().hz
+        assert abs(hz / 64 - 1) < (1e-8 if unit == 1 else 3e-3)
+
+
 def test_parts_of_a_run_stand_on_one_side_of_every_split():
     table = drifting_runs()
     late = np.arange(len(table)) % 300 >= 150
