@@ -1,6 +1,7 @@
 """Whatever people bring goes through every door in the same way: right, or refused in one sentence."""
 
 import json
+import re
 from types import SimpleNamespace
 
 import gymnasium
@@ -11,8 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 import srlviz
 from gymnasium import spaces
+from srlviz.core.metrics import questions
 from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.data.importers import from_rollout, load_csv, load_lerobot, load_minari
+from srlviz.encoders.custom import as_encoder
+from srlviz.evaluate.questions.regression import Regression
 from srlviz.studies.load import load, read_recording
 from srlviz.studies.run import run_study
 from torch import nn
@@ -257,6 +261,31 @@ def test_a_name_that_cannot_work_has_a_reason_at_every_door(name, words):
 def test_several_networks_have_a_card_each():
     with pytest.raises(ValueError, match='merge_cards'):
         srlviz.scorecard({'a': nn.Identity(), 'b': nn.Flatten()}, 'pong', **CARD)
+
+
+@pytest.mark.parametrize('kind', ['csv', 'table', 'arrays'])
+def test_a_question_says_how_to_make_a_recording_and_answers_then(kind, tmp_path):
+    data, columns = brought(kind, tmp_path)
+    maker = {'csv': 'srlviz.load', 'table': 'srlviz.Recording.from_table', 'arrays': 'srlviz.Recording.from_arrays'}[
+        kind
+    ]
+    with pytest.raises(ValueError, match=f"the recording of the question 'regression'.*got .*{re.escape(maker)}[(]"):
+        Regression().ask([], data)
+    make = {'csv': srlviz.load, 'table': Recording.from_table, 'arrays': Recording.from_arrays}[kind]
+    recording = make(data, **columns).with_split(probe=0.6, valid=0.2, test=0.2)
+    codes = as_encoder(nn.Identity()).encode(recording)
+    answer = Regression().ask(codes, recording, progress=False)
+    assert [*answer.truth] == ['life'] and len(answer.truth) == 24 * 30
+    for no_codes in nn.Identity(), 'm.csv', recording:
+        with pytest.raises(ValueError, match='codes, one array per episode; got .*as_encoder'):
+            Regression().ask(no_codes, recording)
+
+
+@pytest.mark.parametrize('name', sorted(questions()))
+def test_no_question_takes_a_path_for_a_recording(name):
+    for data, found in ('m.csv', 'str'), (walks(2), 'DataFrame'), ({'a': np.zeros((4, 2))}, 'dict'):
+        with pytest.raises(ValueError, match=f"question '{name}' is a Recording, got {found}"):
+            questions()[name]().ask([np.zeros((2, 2))], data)
 
 
 def test_data_sets_of_others_are_no_tables(tmp_path):
