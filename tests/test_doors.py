@@ -258,6 +258,13 @@ def test_a_name_that_cannot_work_has_a_reason_at_every_door(name, words):
             door()
 
 
+def test_a_card_of_few_rows_says_whole_how_many_it_needs():
+    recording = Recording.from_table(walks(110), **COLUMNS)
+    card = srlviz.scorecard('raw', [recording], **CARD)
+    assert '990 test rows; a score needs 1,000: give a recording of about 3,334 rows instead of 3,300' in repr(card)
+    assert '[...]' not in repr(card)
+
+
 def test_several_networks_have_a_card_each():
     with pytest.raises(ValueError, match='merge_cards'):
         srlviz.scorecard({'a': nn.Identity(), 'b': nn.Flatten()}, 'pong', **CARD)
