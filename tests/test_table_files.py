@@ -1,6 +1,6 @@
 """Tables that loggers and spreadsheets write: what a file is, what its cells mean, and what is refused and why."""
 
-import bz2, gzip, io, lzma, pickle, shutil, warnings, zipfile
+import bz2, gzip, io, lzma, pickle, re, shutil, warnings, zipfile
 
 import numpy as np
 import pandas as pd
@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pytest
 
+import srlviz
 from srlviz.core.files import sample_path
 from srlviz.data.importers import load_csv
 from srlviz.data.tables import read_table
@@ -334,3 +335,43 @@ def test_an_unreadable_time_names_its_row_and_the_cure(stamps, words, tmp_path):
     pd.DataFrame({'when': stamps, 'x': [0.5, 2.0, 1.0]}).to_csv(tmp_path / 'log.csv', index=False)
     with pytest.raises(ValueError, match=f'log.csv.*{words}'):
         load_csv(tmp_path / 'log.csv', time='when', obs=['x'])
+
+
+@pytest.mark.parametrize('mark', [',', '.'])
+@pytest.mark.parametrize(
+    'word', ['n.v.', '-', 'NaN?', 'Ausfall', '---', '<0,01', '5,07*', '5,05 V', '#DIV/0!', '?', '∞', '1e']
+)
+def test_the_word_among_numbers_is_blamed_and_not_a_number(tmp_path, mark, word):
+    numbers = [f'{i % 7}.{i:03d}'.replace('.', mark) for i in range(1, 200)]
+    cells = [*numbers[:2], word, *numbers[2:]]
+    path = tmp_path / 'log.csv'
+    path.write_text('x;k;y\n' + ''.join(f'{x};{i % 2};{i * i % 17}\n' for i, x in enumerate(cells)))
+    blamed = re.escape(f"{word!r} in row 2")
+    with pytest.warns(UserWarning, match=f"'x' .numbers, but {blamed}; leave such cells empty"):
+        srlviz.load(path, factors=['k'])
+    path_without = tmp_path / 'others.csv'
+    path_without.write_text('\n'.join(';'.join(line.split(';')[:2]) for line in path.read_text().split()))
+    for options in dict(obs=['x'], factors=['k']), dict(obs=['x'], fill='nan'), dict(obs=['y'], factors=['x']):
+        with pytest.raises(ValueError, match=f"'x' holds .*{blamed}; leave"):
+            srlviz.load(path, **options)
+    with pytest.raises(ValueError, match=f"'x' holds numbers, and {blamed}"):
+        srlviz.load(path, obs=['y'], factors={'x': 'number'})
+    if ' ' not in word:
+        with pytest.raises(ValueError, match=f"obs has no columns.*'x' .numbers, but {blamed}"):
+            srlviz.load(path_without, factors=['k'])
+    path.write_text(path.read_text().replace(word, ''))
+    recording = srlviz.load(path, factors=['k'], fill='nan')  # the cure
+    assert np.isnan(recording[0].obs['sensors'][2, 0]) and recording[0].obs['sensors'][0, 0] == np.float32(1.001)
+
+
+def test_words_of_classes_may_look_like_numbers(tmp_path):
+    path = tmp_path / 'log.csv'
+    path.write_text(
+        'x,tool\n' + ''.join(f'{i * i % 17},{t}\n' for i, t in enumerate(['2.10', '2.1', '007', 'None'] * 30))
+    )
+    assert srlviz.load(path, factors=['tool']).factors[0].names == ('007', '2.1', '2.10', 'None')
+    many = 'x,part\n' + ''.join(f'{i * i % 17},{i if i else "A1"}\n' for i in range(100))
+    path.write_text(many)
+    with pytest.raises(ValueError, match="'part' holds numbers, and 'A1' in row 0.*'class'"):
+        srlviz.load(path, factors=['part'])
+    assert len(srlviz.load(path, factors={'part': 'class'}).factors[0].names) == 100  # the cure

@@ -8,8 +8,8 @@ __all__ = ['MAX_JSON', 'Field', 'TEXT', 'COUNT', 'POSITIVE', 'REAL', 'NUMBER', '
            'write_json', 'checksum', 'sample_path', 'check_name', 'inside', 'all_inside', 'open_file', 'file_size',
            'is_safetensors', 'reading', 'with_advice', 'read_bytes', 'read_json', 'is_whole', 'check_whole', 'is_real',
            'check_fields', 'foreign_format', 'max_unpacked', 'table_text', 'table_head', 'table_rows', 'parse_whole',
-           'parse_real', 'is_number_word', 'first_non_number', 'check_zip', 'Npz', 'read_npz', 'open_lock', 'lock_file',
-           'only_writer', 'runtime_folder']
+           'parse_real', 'is_number_word', 'is_marked_number', 'first_non_number', 'check_zip', 'Npz', 'read_npz',
+           'open_lock', 'lock_file', 'only_writer', 'runtime_folder']
 
 # %% ../../nbs/00_core/00_files.ipynb #a2f56e8e
 import codecs, csv, errno, gzip, hashlib, io, json, math, os, re, shutil, stat, sys, tempfile, time, uuid, zipfile
@@ -536,15 +536,27 @@ def is_number_word(word: str) -> bool:
     return _NUMBER_WORD.fullmatch(word) is not None
 
 
+_MARKED_NUMBER = re.compile(r"\s*[-+]?[.,]?[0-9][0-9.,'’ \u00a0\u2009\u202f]*([eE][-+]?[0-9]+)?\s*")
+
+
+def is_marked_number(word: str) -> bool:
+    """Whether a word is a number in some country: with points, commas, blanks or apostrophes among its digits."""
+    return _MARKED_NUMBER.fullmatch(word) is not None or is_number_word(word)
+
+
 def first_non_number(column: Iterable) -> tuple[int, str] | None:
     """Return the first row, counted from 0, whose text is neither a number nor a missing value, and this text.
 
+    A number that has another mark than a decimal point, such as '12,5', is only returned if no other word is there.
     None if there is no such row; values that are no text, such as NaN, are passed over.
     """
+    marked = None
     for row, word in enumerate(column):
         if isinstance(word, str) and word not in MISSING_WORDS and not is_number_word(word):
-            return row, word
-    return None
+            if not is_marked_number(word):
+                return row, word
+            marked = marked or (row, word)
+    return marked
 
 # %% ../../nbs/00_core/00_files.ipynb #c876e197
 def check_zip(z: zipfile.ZipFile, packed: bool = True) -> dict[str, zipfile.ZipInfo]:
