@@ -18,6 +18,8 @@ from srlviz.data.importers import from_rollout, load_csv, load_lerobot, load_min
 from srlviz.encoders.custom import as_encoder
 from srlviz.evaluate.questions.regression import Regression
 from srlviz.studies.load import load, read_recording
+from srlviz.studies.matrix.cross_evaluation import better_columns
+from srlviz.studies.matrix.results import open_matrix
 from srlviz.studies.run import run_study
 from torch import nn
 
@@ -319,6 +321,19 @@ def test_a_study_by_papermill_reads_it(kind, tmp_path):
         run_study('own_table', parameters, tmp_path / 'out', progress=False)
     result = srlviz.load(tmp_path / 'out' / 'probe')
     assert result.f1.loc['room'].item() > 0.9 and result.r2.index.tolist() == ['life']
+
+
+@pytest.mark.slow  # a kernel, and a worker
+def test_the_matrix_takes_a_table_as_a_world(tmp_path):
+    path, _ = brought('csv', tmp_path)
+    path = path.rename(tmp_path / 'walks of mine')  # its content decides what it is
+    parameters = dict(worlds=[str(path)], representations=['raw', 'constant'], questions=['probe', 'regression'])
+    parameters |= dict(episode='run', factors=['room', 'life'], kinds=dict(life='number'), time='when')
+    run_study('cross_evaluation', parameters, tmp_path / 'out', progress=False)
+    matrix = open_matrix(tmp_path / 'out')
+    scores = better_columns(matrix.scores)['walks of mine']
+    assert scores.loc['raw', 'probe'] > 0.9 > scores.loc['constant', 'probe']
+    assert {*matrix.scores['target']} == {'room', 'life', 'mean'} and not matrix.reasons
 
 
 def space_of(x):

@@ -1111,8 +1111,8 @@ def _check_words(words: np.ndarray, name: str, given: Factor | None) -> None:
     found = first_non_number(words.tolist())
     if is_number and found and not is_marked_number(found[1]):
         raise ValueError(
-            f"the factor {name!r:.80} holds numbers, and {found[1]!r:.80} in row {found[0]:,}; leave out such rows, or say "
-            f"that all are words, factors={{{name!r:.80}: 'class'}}"
+            f"the factor {name!r:.80} holds numbers, and {found[1]!r:.80} in row {found[0]:,}; leave out such rows, or "
+            f"say that all are words, factors={{{name!r:.80}: 'class'}}"
         )
 
 
