@@ -375,3 +375,49 @@ def test_words_of_classes_may_look_like_numbers(tmp_path):
     with pytest.raises(ValueError, match="'part' holds numbers, and 'A1' in row 0.*'class'"):
         srlviz.load(path, factors=['part'])
     assert len(srlviz.load(path, factors={'part': 'class'}).factors[0].names) == 100  # the cure
+
+
+def test_numbers_written_in_two_ways_are_no_classes_without_a_word(tmp_path):
+    values = np.round(20 + np.arange(400) * 7 % 311 / 10, 1)
+    cells = [f'{v:.2f}' if i % 2 else f'{v:g}' for i, v in enumerate(values)]  # 20.5 and 20.50
+    pd.DataFrame({'a': np.arange(400) ** 2 % 17, 'x': cells}).to_csv(tmp_path / 'log.csv', index=False)
+    with pytest.raises(
+        ValueError, match="'x' holds .* different words that are numbers, such as '20'.*'class'.*'number'"
+    ):
+        load(tmp_path / 'log.csv', factors=['x'])
+    number = load(tmp_path / 'log.csv', factors={'x': 'number'})
+    assert number[0].factors['x'].tolist() == values.tolist()
+    assert load(tmp_path / 'log.csv', factors={'x': 'class'}).factors[0].kind == 'categorical'
+    table = pd.DataFrame({'a': np.arange(400) ** 2 % 17, 'x': cells})
+    with pytest.raises(ValueError, match="'x' holds .* numbers.*pd.to_numeric"):
+        srlviz.Recording.from_table(table, factors={'x': 'number'})
+
+
+@pytest.mark.parametrize('word', ['inf', '-Infinity', '1e400'])
+@pytest.mark.parametrize('column', ['x', 'k'])
+@pytest.mark.parametrize('fill', [None, 'nan', 'previous'])
+def test_infinite_is_not_called_missing(tmp_path, word, column, fill):
+    table = pd.DataFrame({'x': [0.5, 1.5, 0.25, 7], 'k': [0, 1, 1, 0]}).astype({column: str})
+    table.loc[2, column] = word
+    table.to_csv(tmp_path / 'log.csv', index=False)
+    with pytest.raises(ValueError, match=f"'{column}' has 1 infinite values, the first in row 2"):
+        load(tmp_path / 'log.csv', factors=['k'], fill=fill)
+
+
+@pytest.mark.parametrize('encoding', ['utf-16-le', 'utf-16-be', 'utf-32', 'utf-32-be'])
+def test_wide_text_without_its_mark_is_named(tmp_path, encoding):
+    for text in 'x,k\n1.5,0\n2.5,1\n', 'Größe,k\n1.5,0\n2.5,1\n':
+        (tmp_path / 'log.csv').write_bytes(text.encode(encoding))
+        for read in load, load_csv:
+            with pytest.raises(ValueError, match='log.csv is text in UTF-16 without its mark, or in UTF-32; save'):
+                read(tmp_path / 'log.csv', factors=['k'])
+
+
+def test_a_damaged_file_of_gzip_is_called_damaged(tmp_path):
+    packed = gzip.compress(text_of())
+    for damaged in packed[:-9], packed + b'garbage', packed[:-8] + bytes(4) + packed[-4:]:
+        (tmp_path / 'log.csv.gz').write_bytes(damaged)
+        with pytest.raises(ValueError, match='log.csv.gz is damaged'):
+            load(tmp_path / 'log.csv.gz', **ROLES)
+    (tmp_path / 'log.csv.gz').write_bytes(gzip.compress(text_of()[:20]) + gzip.compress(text_of()[20:]))
+    assert len(load(tmp_path / 'log.csv.gz', **ROLES)) == 2  # two members

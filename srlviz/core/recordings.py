@@ -987,9 +987,10 @@ def _finite_or_nan(x: np.ndarray, what: str, fill: str | None) -> np.ndarray:
     "Check observations: no infinite value, and no NaN unless `fill` is given"
     if x.dtype.kind != 'f':
         return x
-    missing = ~np.isfinite(x) if fill is None else np.isinf(x)
+    missing = np.isnan(x)
+    finite(np.where(missing, 0, x), what)
     hint = "; fill='previous' repeats the last known value, fill='nan' keeps NaN for encoders with gaps=True"
-    return without_missing(x, missing.reshape(len(x), -1).any(1), what, hint if fill is None else '')
+    return x if fill else without_missing(x, missing.reshape(len(x), -1).any(1), what, hint)
 
 
 def _with_previous(x: np.ndarray, starts: np.ndarray, names: Sequence[str], what: str) -> np.ndarray:
@@ -1102,18 +1103,25 @@ def _factor_values(factors: Mapping, n: int, starts: np.ndarray, about: Sequence
 
 
 def _check_words(words: np.ndarray, name: str, given: Factor | None) -> None:
-    "Refuse words among numbers, where the factor is called a number, or has too many numbers for classes"
+    "Refuse words that are numbers if the factor is called a number, or has too many of them for classes"
     if given and given.kind == 'categorical':
         return
     different = np.unique(words)
     n_numbers = sum(map(is_marked_number, different.tolist()))
-    is_number = n_numbers > len(different) / 2 if given else n_numbers > max(MAX_CLASSES, len(different) / 2)
+    if n_numbers <= max(0 if given else MAX_CLASSES, len(different) / 2):
+        return
+    what = f"the factor {name!r:.80}"
+    as_class = f"factors={{{name!r:.80}: 'class'}}"
     found = first_non_number(words.tolist())
-    if is_number and found and not is_marked_number(found[1]):
+    if found and not is_marked_number(found[1]):
         raise ValueError(
-            f"the factor {name!r:.80} holds numbers, and {found[1]!r:.80} in row {found[0]:,}; leave out such rows, or "
-            f"say that all are words, factors={{{name!r:.80}: 'class'}}"
+            f"{what} holds numbers, and {found[1]!r:.80} in row {found[0]:,}; leave out such rows, or say that all are "
+            f"words, {as_class}"
         )
+    example = f"{what} holds {len(different):,} different words that are numbers, such as {str(words[0])!r:.80}"
+    if given:
+        raise ValueError(f"{example}; convert them, pd.to_numeric(column), or say that they are words, {as_class}")
+    raise ValueError(f"{example}; say what they are, {as_class} or 'number'")
 
 
 def _word_of(values: np.ndarray, names: Sequence[str]) -> str:
