@@ -625,6 +625,7 @@ class Recording(Sequence):
         factors, about = _requested_factors(factors, about)
         action_columns = [actions] if isinstance(actions, str) else list(actions or ())
         roles = [k for k in (episode, rewards, time, split, *action_columns, *factors) if k is not None]
+        table = _with_index(table, roles)
         series = {k: _column(table, k) for k in roles}
         ids = None if episode is None else series[episode]
         starts, names = _episode_starts(ids, len(table), f"the column {episode!r} of episodes")
@@ -1151,6 +1152,20 @@ def _requested_factors(
     return names, about
 
 # %% ../../nbs/00_core/03_recordings.ipynb #3757532e
+def _with_index(table: pd.DataFrame, roles: Sequence) -> pd.DataFrame:
+    "Make columns of those levels of the index that have a role; a warning names the others, unless they count rows"
+    levels = table.index.names
+    taken = [name for name in levels if name is not None and name in roles and name not in table]
+    others = [name for name in levels if name not in taken]
+    plain = levels == [None] and table.index.inferred_type in ('integer', 'string')
+    if others and not plain:
+        shown = ', '.join('without a name' if name is None else repr(name) for name in others)
+        warnings.warn(
+            f"the index of the table is not read: {shown:.200}; table.reset_index() makes columns of it", stacklevel=3
+        )
+    return table.reset_index(level=taken) if taken else table
+
+
 def _column(table: pd.DataFrame, name) -> pd.Series:
     if name not in table:
         raise unknown('column', name, table.columns)
@@ -1203,18 +1218,19 @@ def _sensor_columns(table: pd.DataFrame, starts: np.ndarray, seconds: np.ndarray
 
 def _word_in_the_way(column: pd.Series) -> tuple[str, bool] | None:
     "Of a column of text: the first word that is no number, with its row, and whether the others are numbers"
-    words = [word for word in column.drop_duplicates().head(1000) if isinstance(word, str)]
+    different = column.dropna().drop_duplicates().head(1000).tolist()
+    words = [word for word in different if isinstance(word, str)]
     if not words:
         return None
-    n_numbers = sum(map(is_marked_number, words))
+    n_numbers = len(different) - sum(not is_marked_number(word) for word in words)
     row, word = first_non_number(column) or (int((column == words[0]).to_numpy().argmax()), words[0])
-    return f"{word!r:.60} in row {row:,}", not is_marked_number(word) and n_numbers > len(words) / 2
+    return f"{word!r:.60} in row {row:,}", not is_marked_number(word) and n_numbers > len(different) / 2
 
 
 def _text_words(column: pd.Series) -> str:
-    found = _word_in_the_way(column)
+    found = None if isinstance(column.dtype, pd.CategoricalDtype) else _word_in_the_way(column)
     if not found:
-        return 'text'
+        return f"of the type {column.dtype}"
     return f"numbers, but {found[0]}; leave such cells empty, or NA" if found[1] else f"text: {found[0]}"
 
 
