@@ -13,11 +13,15 @@ import pyarrow.parquet as pq
 import pytest
 import srlviz
 from gymnasium import spaces
+from srlviz.core.metrics import questions
 from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.data.importers import from_rollout, load_csv, load_lerobot, load_minari
 from srlviz.evaluate.questions.probe import LinearProbe
+from srlviz.encoders.custom import as_encoder
 from srlviz.evaluate.questions.regression import Regression
 from srlviz.studies.load import load, read_recording
+from srlviz.studies.matrix.cross_evaluation import better_columns
+from srlviz.studies.matrix.results import open_matrix
 from srlviz.studies.run import run_study
 from torch import nn
 
@@ -258,9 +262,41 @@ def test_a_name_that_cannot_work_has_a_reason_at_every_door(name, words):
             door()
 
 
+def test_a_card_of_few_rows_says_whole_how_many_it_needs():
+    recording = Recording.from_table(walks(110), **COLUMNS)
+    card = srlviz.scorecard('raw', [recording], **CARD)
+    assert '990 test rows; a score needs 1,000: give a recording of about 3,334 rows instead of 3,300' in repr(card)
+    assert '[...]' not in repr(card)
+
+
 def test_several_networks_have_a_card_each():
     with pytest.raises(ValueError, match='merge_cards'):
         srlviz.scorecard({'a': nn.Identity(), 'b': nn.Flatten()}, 'pong', **CARD)
+
+
+@pytest.mark.parametrize('kind', ['csv', 'table', 'arrays'])
+def test_a_question_says_how_to_make_a_recording_and_answers_then(kind, tmp_path):
+    data, columns = brought(kind, tmp_path)
+    maker = {'csv': 'srlviz.load', 'table': 'srlviz.Recording.from_table', 'arrays': 'srlviz.Recording.from_arrays'}[
+        kind
+    ]
+    with pytest.raises(ValueError, match=f"the recording of the question 'regression'.*got .*{re.escape(maker)}[(]"):
+        Regression().ask([], data)
+    make = {'csv': srlviz.load, 'table': Recording.from_table, 'arrays': Recording.from_arrays}[kind]
+    recording = make(data, **columns).with_split(probe=0.6, valid=0.2, test=0.2)
+    codes = as_encoder(nn.Identity()).encode(recording)
+    answer = Regression().ask(codes, recording, progress=False)
+    assert [*answer.truth] == ['life'] and len(answer.truth) == 24 * 30
+    for no_codes in nn.Identity(), 'm.csv', recording:
+        with pytest.raises(ValueError, match='codes, one array per episode; got .*as_encoder'):
+            Regression().ask(no_codes, recording)
+
+
+@pytest.mark.parametrize('name', sorted(questions()))
+def test_no_question_takes_a_path_for_a_recording(name):
+    for data, found in ('m.csv', 'str'), (walks(2), 'DataFrame'), ({'a': np.zeros((4, 2))}, 'dict'):
+        with pytest.raises(ValueError, match=f"question '{name}' is a Recording, got {found}"):
+            questions()[name]().ask([np.zeros((2, 2))], data)
 
 
 def test_data_sets_of_others_are_no_tables(tmp_path):
@@ -287,6 +323,19 @@ def test_a_study_by_papermill_reads_it(kind, tmp_path):
         run_study('own_table', parameters, tmp_path / 'out', progress=False)
     result = srlviz.load(tmp_path / 'out' / 'probe')
     assert result.f1.loc['room'].item() > 0.9 and result.r2.index.tolist() == ['life']
+
+
+@pytest.mark.slow  # a kernel, and a worker
+def test_the_matrix_takes_a_table_as_a_world(tmp_path):
+    path, _ = brought('csv', tmp_path)
+    path = path.rename(tmp_path / 'walks of mine')  # its content decides what it is
+    parameters = dict(worlds=[str(path)], representations=['raw', 'constant'], questions=['probe', 'regression'])
+    parameters |= dict(episode='run', factors=['room', 'life'], kinds=dict(life='number'), time='when')
+    run_study('cross_evaluation', parameters, tmp_path / 'out', progress=False)
+    matrix = open_matrix(tmp_path / 'out')
+    scores = better_columns(matrix.scores)['walks of mine']
+    assert scores.loc['raw', 'probe'] > 0.9 > scores.loc['constant', 'probe']
+    assert {*matrix.scores['target']} == {'room', 'life', 'mean'} and not matrix.reasons
 
 
 def space_of(x):

@@ -132,6 +132,22 @@ TURNS = {
 }
 
 
+@pytest.mark.parametrize('name', ['film.mp4', 'film.mkv'])
+@pytest.mark.parametrize('n', [30, 400])
+def test_a_lost_frame_in_a_film_is_refused_and_moves_no_other(tmp_path, name, n):
+    path = tmp_path / name
+    times = [*range(n // 2), *range(n // 2 + 1, n + 1)]  # of 10 Hz; the mean rate is near enough to place each frame
+    write_film(path, 'mpeg4', brighter(n, 32, 32), times=times)
+    with pytest.raises(ValueError, match=f'{name} .* {n} frames .* lost after frame {n // 2 - 1}, .*fps_mode cfr'):
+        Video(path)
+
+
+def test_rounded_times_of_a_film_lack_no_frames(tmp_path):
+    path = tmp_path / 'film.mkv'
+    write_film(path, 'mpeg4', brighter(30, 32, 32), rate=Fraction(30000, 1001))  # in whole milliseconds
+    assert len(Video(path)) == 30 and abs(Video(path).hz - 29.97) < 0.01
+
+
 def turned_film(path, a, b, c, d):
     "A film of 12 frames, 32 x 48, of a bright corner, whose header has a matrix"
     frames = np.zeros((12, 32, 48, 3), np.uint8)

@@ -1,6 +1,6 @@
 """Tables that loggers and spreadsheets write: what a file is, what its cells mean, and what is refused and why."""
 
-import bz2, gzip, io, lzma, pickle, shutil, warnings, zipfile
+import bz2, gzip, io, lzma, pickle, re, shutil, warnings, zipfile
 
 import numpy as np
 import pandas as pd
@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pytest
 
+import srlviz
 from srlviz.core.files import sample_path
 from srlviz.data.importers import load_csv
 from srlviz.data.tables import read_table
@@ -334,3 +335,89 @@ def test_an_unreadable_time_names_its_row_and_the_cure(stamps, words, tmp_path):
     pd.DataFrame({'when': stamps, 'x': [0.5, 2.0, 1.0]}).to_csv(tmp_path / 'log.csv', index=False)
     with pytest.raises(ValueError, match=f'log.csv.*{words}'):
         load_csv(tmp_path / 'log.csv', time='when', obs=['x'])
+
+
+@pytest.mark.parametrize('mark', [',', '.'])
+@pytest.mark.parametrize(
+    'word', ['n.v.', '-', 'NaN?', 'Ausfall', '---', '<0,01', '5,07*', '5,05 V', '#DIV/0!', '?', '∞', '1e']
+)
+def test_the_word_among_numbers_is_blamed_and_not_a_number(tmp_path, mark, word):
+    numbers = [f'{i % 7}.{i:03d}'.replace('.', mark) for i in range(1, 200)]
+    cells = [*numbers[:2], word, *numbers[2:]]
+    path = tmp_path / 'log.csv'
+    path.write_text('x;k;y\n' + ''.join(f'{x};{i % 2};{i * i % 17}\n' for i, x in enumerate(cells)))
+    blamed = re.escape(f"{word!r} in row 2")
+    with pytest.warns(UserWarning, match=f"'x' .numbers, but {blamed}; leave such cells empty"):
+        srlviz.load(path, factors=['k'])
+    path_without = tmp_path / 'others.csv'
+    path_without.write_text('\n'.join(';'.join(line.split(';')[:2]) for line in path.read_text().split()))
+    for options in dict(obs=['x'], factors=['k']), dict(obs=['x'], fill='nan'), dict(obs=['y'], factors=['x']):
+        with pytest.raises(ValueError, match=f"'x' holds .*{blamed}; leave"):
+            srlviz.load(path, **options)
+    with pytest.raises(ValueError, match=f"'x' holds numbers, and {blamed}"):
+        srlviz.load(path, obs=['y'], factors={'x': 'number'})
+    if ' ' not in word:
+        with pytest.raises(ValueError, match=f"obs has no columns.*'x' .numbers, but {blamed}"):
+            srlviz.load(path_without, factors=['k'])
+    path.write_text(path.read_text().replace(word, ''))
+    recording = srlviz.load(path, factors=['k'], fill='nan')  # the cure
+    assert np.isnan(recording[0].obs['sensors'][2, 0]) and recording[0].obs['sensors'][0, 0] == np.float32(1.001)
+
+
+def test_words_of_classes_may_look_like_numbers(tmp_path):
+    path = tmp_path / 'log.csv'
+    path.write_text(
+        'x,tool\n' + ''.join(f'{i * i % 17},{t}\n' for i, t in enumerate(['2.10', '2.1', '007', 'None'] * 30))
+    )
+    assert srlviz.load(path, factors=['tool']).factors[0].names == ('007', '2.1', '2.10', 'None')
+    many = 'x,part\n' + ''.join(f'{i * i % 17},{i if i else "A1"}\n' for i in range(100))
+    path.write_text(many)
+    with pytest.raises(ValueError, match="'part' holds numbers, and 'A1' in row 0.*'class'"):
+        srlviz.load(path, factors=['part'])
+    assert len(srlviz.load(path, factors={'part': 'class'}).factors[0].names) == 100  # the cure
+
+
+def test_numbers_written_in_two_ways_are_no_classes_without_a_word(tmp_path):
+    values = np.round(20 + np.arange(400) * 7 % 311 / 10, 1)
+    cells = [f'{v:.2f}' if i % 2 else f'{v:g}' for i, v in enumerate(values)]  # 20.5 and 20.50
+    pd.DataFrame({'a': np.arange(400) ** 2 % 17, 'x': cells}).to_csv(tmp_path / 'log.csv', index=False)
+    with pytest.raises(
+        ValueError, match="'x' holds .* different words that are numbers, such as '20'.*'class'.*'number'"
+    ):
+        load(tmp_path / 'log.csv', factors=['x'])
+    number = load(tmp_path / 'log.csv', factors={'x': 'number'})
+    assert number[0].factors['x'].tolist() == values.tolist()
+    assert load(tmp_path / 'log.csv', factors={'x': 'class'}).factors[0].kind == 'categorical'
+    table = pd.DataFrame({'a': np.arange(400) ** 2 % 17, 'x': cells})
+    with pytest.raises(ValueError, match="'x' holds .* numbers.*pd.to_numeric"):
+        srlviz.Recording.from_table(table, factors={'x': 'number'})
+
+
+@pytest.mark.parametrize('word', ['inf', '-Infinity', '1e400'])
+@pytest.mark.parametrize('column', ['x', 'k'])
+@pytest.mark.parametrize('fill', [None, 'nan', 'previous'])
+def test_infinite_is_not_called_missing(tmp_path, word, column, fill):
+    table = pd.DataFrame({'x': [0.5, 1.5, 0.25, 7], 'k': [0, 1, 1, 0]}).astype({column: str})
+    table.loc[2, column] = word
+    table.to_csv(tmp_path / 'log.csv', index=False)
+    with pytest.raises(ValueError, match=f"'{column}' has 1 infinite values, the first in row 2"):
+        load(tmp_path / 'log.csv', factors=['k'], fill=fill)
+
+
+@pytest.mark.parametrize('encoding', ['utf-16-le', 'utf-16-be', 'utf-32', 'utf-32-be'])
+def test_wide_text_without_its_mark_is_named(tmp_path, encoding):
+    for text in 'x,k\n1.5,0\n2.5,1\n', 'Größe,k\n1.5,0\n2.5,1\n':
+        (tmp_path / 'log.csv').write_bytes(text.encode(encoding))
+        for read in load, load_csv:
+            with pytest.raises(ValueError, match='log.csv is text in UTF-16 without its mark, or in UTF-32; save'):
+                read(tmp_path / 'log.csv', factors=['k'])
+
+
+def test_a_damaged_file_of_gzip_is_called_damaged(tmp_path):
+    packed = gzip.compress(text_of())
+    for damaged in packed[:-9], packed + b'garbage', packed[:-8] + bytes(4) + packed[-4:]:
+        (tmp_path / 'log.csv.gz').write_bytes(damaged)
+        with pytest.raises(ValueError, match='log.csv.gz is damaged'):
+            load(tmp_path / 'log.csv.gz', **ROLES)
+    (tmp_path / 'log.csv.gz').write_bytes(gzip.compress(text_of()[:20]) + gzip.compress(text_of()[20:]))
+    assert len(load(tmp_path / 'log.csv.gz', **ROLES)) == 2  # two members

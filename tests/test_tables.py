@@ -35,6 +35,46 @@ def test_a_row_that_was_lost_does_not_split_a_run():
     assert len(recording) == 6 and abs(recording.hz - 1 / 1.047) < 2e-3
 
 
+@pytest.mark.parametrize('share', [0.002, 0.02, 0.2])
+@pytest.mark.parametrize('unit', [1, 0.001])
+def test_the_rate_of_a_log_that_lost_rows_is_that_of_its_usual_step(tmp_path, share, unit):
+    rng = np.random.default_rng(0)
+    times = np.arange(3000) / 64
+    times = (times if unit == 1 else times.round(3))[rng.random(3000) >= share]  # steps of 15 and 16 ms
+    table = pd.DataFrame({'t': times, 'x': rng.normal(size=len(times)), 'k': rng.normal(size=len(times))})
+    table.to_csv(tmp_path / 'log.csv', index=False)
+    for read in (
+        lambda: Recording.from_table(table, factors=['k'], time='t'),
+        lambda: srlviz.load(tmp_path / 'log.csv', factors=['k'], time='t'),
+    ):
+        with pytest.warns(UserWarning, match='as if they were lost: hz=6[34]'):
+            hz = read().hz
+        assert abs(hz / 64 - 1) < (1e-8 if unit == 1 else 3e-3)
+
+
+def test_an_index_with_a_name_is_a_column_or_is_named():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({'run': np.repeat(['a', 'b'], 20), 't': np.tile(np.arange(20) / 10, 2)})
+    table = table.assign(x=rng.normal(size=40), k=rng.integers(0, 2, 40))
+    indexed = table.set_index(['run', 't'])
+    with warnings.catch_warnings():
+        warnings.simplefilter('error')
+        recording = Recording.from_table(indexed, episode='run', time='t', factors=['k'])
+        same = Recording.from_table(table, episode='run', time='t', factors=['k'])
+    assert recording.fingerprint() == same.fingerprint() and len(recording) == 2 and recording.hz == 10
+    with pytest.warns(UserWarning, match="index of the table is not read: 't'; table.reset_index"):
+        assert len(Recording.from_table(indexed, episode='run', factors=['k'])) == 2
+    stamps = table.set_index(pd.date_range('2026-01-01', periods=40, freq='s'))
+    with pytest.warns(UserWarning, match='index of the table is not read: without a name; table.reset_index'):
+        Recording.from_table(stamps, obs=['x'], factors=['k'])
+
+
+def test_a_word_among_the_numbers_of_an_object_column_is_quoted():
+    table = pd.DataFrame({'x': [0.5, 1.5, 'n.v.', 0.25, None], 'y': [1.0, 4, 2, 3, 1], 'k': [0, 1, 0, 1, 1]})
+    with pytest.warns(UserWarning, match="'x' .numbers, but 'n.v.' in row 2"):
+        Recording.from_table(table, factors=['k'])
+
+
 def test_parts_of_a_run_stand_on_one_side_of_every_split():
     table = drifting_runs()
     late = np.arange(len(table)) % 300 >= 150

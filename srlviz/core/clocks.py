@@ -143,6 +143,17 @@ class Rate(NamedTuple):
     pauses: np.ndarray
 
 
+_MIN_LONGER = 10  # steps over rows, which are seldom regular by chance
+
+
+def _are_rounded(steps: np.ndarray, n_lost: np.ndarray, part: np.ndarray) -> bool:
+    "Whether longer steps return so regularly that no stamp of a part is far from a clock of the mean rate"
+    if pd.Series(n_lost).groupby(part).sum().max() < _MIN_LONGER:
+        return False
+    late = pd.Series(steps - steps.mean()).groupby(part).cumsum()
+    return bool(late.abs().max() <= 1.2 * np.median(steps))
+
+
 def rate_of(seconds: np.ndarray, starts: np.ndarray, names: Sequence[str], column: str) -> Rate:
     """Measure the rate of rows, and find pauses.
 
@@ -154,8 +165,8 @@ def rate_of(seconds: np.ndarray, starts: np.ndarray, names: Sequence[str], colum
 
     Returns
     -------
-    The rate of the usual step; the mean rate, if a hundredth of the rows or more are lost. Pauses are longer than five
-    usual steps
+    The rate of the usual step; the mean rate, if longer steps return so regularly that stamps were rounded rather than
+    rows lost. Pauses are longer than five usual steps
 
     Warns
     -----
@@ -197,8 +208,9 @@ def rate_of(seconds: np.ndarray, starts: np.ndarray, names: Sequence[str], colum
     counted = ~is_pause
     n_rows = n_steps[counted].sum()
     n_lost = int(n_rows - counted.sum())
-    is_usual = counted & (n_steps == 1)
-    seconds_per_row = steps[is_usual].mean() if n_lost < 0.01 * n_rows else steps[counted].mean()
+    part = run + is_pause.cumsum()
+    was_rounded = _are_rounded(steps[counted], n_steps[counted] - 1, part[counted])
+    seconds_per_row = steps[counted if was_rounded else counted & (n_steps == 1)].mean()
     hz = float(f'{1 / seconds_per_row:.9g}')
     if n_lost:
         warnings.warn(

@@ -8,8 +8,9 @@ __all__ = ['MAX_JSON', 'Field', 'TEXT', 'COUNT', 'POSITIVE', 'REAL', 'NUMBER', '
            'write_json', 'checksum', 'sample_path', 'check_name', 'inside', 'all_inside', 'open_file', 'file_size',
            'is_safetensors', 'reading', 'with_advice', 'read_bytes', 'parse_json', 'read_json', 'is_whole',
            'check_whole', 'is_real', 'check_fields', 'foreign_format', 'max_unpacked', 'table_text', 'table_head',
-           'table_rows', 'parse_whole', 'parse_real', 'is_number_word', 'first_non_number', 'cells_of_text', 'as_cell',
-           'of_cell', 'check_zip', 'Npz', 'read_npz', 'open_lock', 'lock_file', 'only_writer', 'runtime_folder']
+           'is_wide_text', 'table_rows', 'parse_whole', 'parse_real', 'is_number_word', 'is_marked_number',
+           'first_non_number', 'cells_of_text', 'as_cell', 'of_cell', 'check_zip', 'Npz', 'read_npz', 'open_lock',
+           'lock_file', 'only_writer', 'runtime_folder']
 
 # %% ../../nbs/00_core/00_files.ipynb #a2f56e8e
 import codecs, csv, errno, gzip, hashlib, io, json, math, os, re, shutil, stat, sys, tempfile, time, uuid, zipfile
@@ -496,7 +497,7 @@ def table_head(path: str | Path, what: str = 'a table', n_bytes: int = 2**20) ->
 def _unpacked(path: str | Path, max_bytes: int) -> bytes:
     "Unpack a file of gzip block by block, up to a limit; the size that it declares is compared first, and not believed"
     limit = min(max_bytes, max_unpacked(path))
-    too_long = ValueError(f"{path} is packed and has more than {limit:,} bytes unpacked; split it into several files")
+    too_long = ValueError(f"{path} is packed and has more than {limit:,} bytes unpacked, or a damaged end; split it")
     with open_file(path) as f:
         f.seek(-min(4, os.fstat(f.fileno()).st_size), os.SEEK_END)
         if int.from_bytes(f.read(4), 'little') > limit:
@@ -512,12 +513,22 @@ def _unpacked(path: str | Path, max_bytes: int) -> bytes:
     return b''.join(blocks)
 
 
+def is_wide_text(data: bytes) -> bool:
+    """Whether data begin as text of two or four bytes a character, most of which are ASCII."""
+    head = data[:200]
+    is_text = re.fullmatch(rb'[\x00\t\n\r -~\xa0-\xff]*', head) is not None
+    return is_text and max(head[::2].count(0), head[1::2].count(0)) > 0.4 * len(head) > 1
+
+
 def _decoded(data: bytes, path: str | Path, what: str, final: bool = True) -> str:
     "Decode the text of a table, of which `final` is the end; what is no text is named"
     foreign = foreign_format(data[:1000])
     if foreign:
         raise ValueError(f"{path} is {foreign[0]}, and not {what}; {foreign[1]}")
-    encoding = 'utf-16' if data.startswith(_UTF16) else 'utf-8-sig'
+    is_marked = data.startswith(_UTF16) and data[2:4] != b'\x00\x00'
+    if not is_marked and is_wide_text(data):
+        raise ValueError(f"{path} is text in UTF-16 without its mark, or in UTF-32; save it in UTF-8")
+    encoding = 'utf-16' if is_marked else 'utf-8-sig'
     try:
         text = codecs.getincrementaldecoder(encoding)().decode(data, final)
     except UnicodeDecodeError as e:
@@ -592,15 +603,27 @@ def is_number_word(word: str) -> bool:
     return _NUMBER_WORD.fullmatch(word) is not None
 
 
+_MARKED_NUMBER = re.compile(r"\s*[-+]?[.,]?[0-9][0-9.,'’ \u00a0\u2009\u202f]*([eE][-+]?[0-9]+)?\s*")
+
+
+def is_marked_number(word: str) -> bool:
+    """Whether a word is a number in some country: with points, commas, blanks or apostrophes among its digits."""
+    return _MARKED_NUMBER.fullmatch(word) is not None or is_number_word(word)
+
+
 def first_non_number(column: Iterable) -> tuple[int, str] | None:
     """Return the first row, counted from 0, whose text is neither a number nor a missing value, and this text.
 
+    A number that has another mark than a decimal point, such as '12,5', is only returned if no other word is there.
     None if there is no such row; values that are no text, such as NaN, are passed over.
     """
+    marked = None
     for row, word in enumerate(column):
         if isinstance(word, str) and word not in MISSING_WORDS and not is_number_word(word):
-            return row, word
-    return None
+            if not is_marked_number(word):
+                return row, word
+            marked = marked or (row, word)
+    return marked
 
 # %% ../../nbs/00_core/00_files.ipynb #d11a7351
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")

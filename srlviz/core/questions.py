@@ -8,7 +8,7 @@ __all__ = ['FORMAT', 'Answer', 'warning_lines', 'warning_words', 'Question', 'as
            'permute_episodes', 'question_named', 'save_answers', 'load_answers']
 
 # %% ../../nbs/00_core/12_questions.ipynb #8ec9f2e8
-import dataclasses, json
+import dataclasses, functools, inspect, json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -36,7 +36,7 @@ from .metrics import Metric, questions
 from .names import printable, unknown
 from .odd_data import odd_codes, odd_factors
 from .parameters import fits
-from .recordings import Recording, align
+from .recordings import Episode, Recording, align
 from .scores import SCORE_COLUMNS, check_scores, score_row
 
 # %% ../../nbs/00_core/12_questions.ipynb #8d9e2284
@@ -393,6 +393,42 @@ _VALUES = ['metric', 'target', 'value']
 _MAX_WARNINGS, _MAX_WORDS, _MAX_NAME = 100, 2000, 200  # of an answer; characters of a sentence, and of a name
 
 # %% ../../nbs/00_core/12_questions.ipynb #9ea6c57a
+_MAKERS = (  # types of rows in time, and the call that makes a recording of one
+    ((str, Path), "srlviz.load({}, episode='run', factors=['room'])"),
+    (pd.DataFrame, "srlviz.Recording.from_table(table, episode='run', factors=['room'])"),
+    ((np.ndarray, Mapping), "srlviz.Recording.from_arrays(obs, episode=runs, factors={{'room': rooms}})"),
+    (Episode, "srlviz.Recording([episode])"),
+    ((list, tuple), "srlviz.Recording(episodes)"),
+    (type(None), "srlviz.load(path)"),
+)
+
+
+def _check_recording(question: 'Question', recording) -> None:
+    "Refuse rows in time that are no recording, with the call that makes one"
+    for kind, maker in _MAKERS:
+        if isinstance(recording, kind):
+            shown = repr(str(recording))[:80] if isinstance(recording, (str, Path)) else ''
+            raise ValueError(
+                f"the recording of the question {question.name!r} is a Recording, got {type(recording).__name__}: "
+                f"{maker.format(shown)} makes one, and its with_split(probe=0.6, valid=0.2, test=0.2) divides it"
+            )
+
+
+def _checked(ask):
+    "The method `ask` of a question, which first refuses what is no recording"
+    is_optional = inspect.signature(ask).parameters['recording'].default is None
+
+    @functools.wraps(ask)
+    def checked(self, subject, *args, **options):
+        recording = args[0] if args else options.get('recording')
+        is_given = bool(args) or 'recording' in options
+        if is_given and not (is_optional and recording is None):
+            _check_recording(self, recording)
+        return ask(self, subject, *args, **options)
+
+    return checked
+
+
 class Question:
     """Base class of evaluations; a subclass is a frozen dataclass of its arguments.
 
@@ -428,6 +464,8 @@ class Question:
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
+        if 'ask' in vars(cls):
+            cls.ask = _checked(cls.ask)
         if cls.reads not in _READS:
             raise unknown(f'kind of factors of the question {cls.name!r}, reads', cls.reads, _READS)
         if not cls.headline and cls.metrics:
@@ -447,7 +485,13 @@ class Question:
         recording : with factors and the splits 'probe', 'valid' and 'test'
         seed : of all random numbers
         progress : show a progress bar
+
+        Raises
+        ------
+        ValueError : for a path, a table, arrays or episodes instead of a recording, with the call that makes one; for
+            a subject of another kind; and as `align`
         """
+        _check_recording(self, recording)
         codes, factors = self.pair(subject, recording)
         kinds = {f.name: f.kind for f in recording.factors}
         answer = self.answer(codes, factors, kinds=kinds, seed=seed, progress=progress)
@@ -556,12 +600,17 @@ def data_warnings(codes: Mapping, factors: Mapping) -> list[dict]:
     return repeated_rows(codes, factors) + odd + odd_factors(factors)
 
 
+def _has_arrays(subject) -> bool:
+    "Whether something may be codes: a list of arrays, or one array"
+    return hasattr(subject, '__len__') and not isinstance(subject, (str, Path, pd.DataFrame, Mapping, Recording))
+
+
 def check_codes(question: Question, subject):
     """Return the subject if it can be codes, or raise a ValueError that names its type."""
-    if callable(getattr(subject, 'encode', None)) or callable(subject) or not hasattr(subject, '__len__'):
+    if callable(getattr(subject, 'encode', None)) or callable(subject) or not _has_arrays(subject):
         raise ValueError(
             f"the subject of question {question.name!r} is codes, one array per episode; got {type(subject).__name__}. "
-            "Pass encoder.encode(recording)"
+            "Pass encoder.encode(recording); srlviz.encoders.custom.as_encoder(network) makes a network an encoder"
         )
     return subject
 

@@ -18,7 +18,8 @@ import numpy as np
 import pandas as pd
 
 from .clocks import only_counts, rate_of, seconds_of
-from .files import MAX_BYTES, RATE, TABLE, TEXT, TEXTS, Field, check_fields, first_non_number, is_whole
+from .files import MAX_BYTES, RATE, TABLE, TEXT, TEXTS, Field, check_fields, first_non_number
+from .files import is_marked_number, is_whole
 from .files import Npz, atomic_folder, atomic_path, make_folder, reading
 from .storage.film import check_film_name, is_film
 from .storage.frame_cache import frame_cache
@@ -28,7 +29,7 @@ from .layouts import as_pictures, picture_layout, stack_words
 from .storage import ENDINGS, FACTOR_FIELDS, KINDS, SPLITS, check_factors, check_rate, check_words
 from .storage import factor_label, films, stored_factor
 from .storage import LazyColumns, RecordingFolder, read_episode, write_recording
-from .values import FACTOR_KINDS, as_float32, as_text, coded_words, factor_kind, finite
+from .values import FACTOR_KINDS, MAX_CLASSES, as_float32, as_text, coded_words, factor_kind, finite
 from .values import plain_values, without_missing
 
 # %% ../../nbs/00_core/03_recordings.ipynb #21f56001
@@ -634,6 +635,7 @@ class Recording(Sequence):
         factors, about = _requested_factors(factors, about)
         action_columns = [actions] if isinstance(actions, str) else list(actions or ())
         roles = [k for k in (episode, rewards, time, split, *action_columns, *factors) if k is not None]
+        table = _with_index(table, roles)
         series = {k: _column(table, k) for k in roles}
         ids = None if episode is None else series[episode]
         starts, names = _episode_starts(ids, len(table), f"the column {episode!r} of episodes")
@@ -1022,9 +1024,10 @@ def _finite_or_nan(x: np.ndarray, what: str, fill: str | None) -> np.ndarray:
     "Check observations: no infinite value, and no NaN unless `fill` is given"
     if x.dtype.kind != 'f':
         return x
-    missing = ~np.isfinite(x) if fill is None else np.isinf(x)
+    missing = np.isnan(x)
+    finite(np.where(missing, 0, x), what)
     hint = "; fill='previous' repeats the last known value, fill='nan' keeps NaN for encoders with gaps=True"
-    return without_missing(x, missing.reshape(len(x), -1).any(1), what, hint if fill is None else '')
+    return x if fill else without_missing(x, missing.reshape(len(x), -1).any(1), what, hint)
 
 
 def _with_previous(x: np.ndarray, starts: np.ndarray, names: Sequence[str], what: str) -> np.ndarray:
@@ -1127,6 +1130,7 @@ def _factor_values(factors: Mapping, n: int, starts: np.ndarray, about: Sequence
         if names and given and given.names:
             v = np.array(names)[v]  # its words, which the given names number in another order
         if v.dtype.kind == 'U':
+            _check_words(v, k, given)
             v, names = coded_words(v, given.names if given else (), what)
         if given and given.kind == 'continuous' and (names or v.dtype.kind in 'US'):
             raise ValueError(f"{what} holds words, such as {_word_of(v, names)!r:.80}; it is a class, no number")
@@ -1136,6 +1140,28 @@ def _factor_values(factors: Mapping, n: int, starts: np.ndarray, about: Sequence
         elif not given.names:
             known[k] = replace(given, names=names)
     return values, [known[k] for k in values]
+
+
+def _check_words(words: np.ndarray, name: str, given: Factor | None) -> None:
+    "Refuse words that are numbers if the factor is called a number, or has too many of them for classes"
+    if given and given.kind == 'categorical':
+        return
+    different = np.unique(words)
+    n_numbers = sum(map(is_marked_number, different.tolist()))
+    if n_numbers <= max(0 if given else MAX_CLASSES, len(different) / 2):
+        return
+    what = f"the factor {name!r:.80}"
+    as_class = f"factors={{{name!r:.80}: 'class'}}"
+    found = first_non_number(words.tolist())
+    if found and not is_marked_number(found[1]):
+        raise ValueError(
+            f"{what} holds numbers, and {found[1]!r:.80} in row {found[0]:,}; leave out such rows, or say that all are "
+            f"words, {as_class}"
+        )
+    example = f"{what} holds {len(different):,} different words that are numbers, such as {str(words[0])!r:.80}"
+    if given:
+        raise ValueError(f"{example}; convert them, pd.to_numeric(column), or say that they are words, {as_class}")
+    raise ValueError(f"{example}; say what they are, {as_class} or 'number'")
 
 
 def _word_of(values: np.ndarray, names: Sequence[str]) -> str:
@@ -1165,6 +1191,20 @@ def _requested_factors(
     return names, about
 
 # %% ../../nbs/00_core/03_recordings.ipynb #3757532e
+def _with_index(table: pd.DataFrame, roles: Sequence) -> pd.DataFrame:
+    "Make columns of those levels of the index that have a role; a warning names the others, unless they count rows"
+    levels = table.index.names
+    taken = [name for name in levels if name is not None and name in roles and name not in table]
+    others = [name for name in levels if name not in taken]
+    plain = levels == [None] and table.index.inferred_type in ('integer', 'string')
+    if others and not plain:
+        shown = ', '.join('without a name' if name is None else repr(name) for name in others)
+        warnings.warn(
+            f"the index of the table is not read: {shown:.200}; table.reset_index() makes columns of it", stacklevel=3
+        )
+    return table.reset_index(level=taken) if taken else table
+
+
 def _column(table: pd.DataFrame, name) -> pd.Series:
     if name not in table:
         raise unknown('column', name, table.columns)
@@ -1209,26 +1249,47 @@ def _sensor_columns(table: pd.DataFrame, starts: np.ndarray, seconds: np.ndarray
         )
     if left_out:
         shown = ', '.join(left_out[:20]) + (f' and {len(left_out) - 20} more' if len(left_out) > 20 else '')
+        if not sensors:
+            raise ValueError(f"obs has no columns; not one is taken of {shown}; give obs= to use them")
         warnings.warn(f"columns that are not observations: {shown}; give obs= or factors= to use them", stacklevel=3)
     return sensors
 
 
+def _word_in_the_way(column: pd.Series) -> tuple[str, bool] | None:
+    "Of a column of text: the first word that is no number, with its row, and whether the others are numbers"
+    different = column.dropna().drop_duplicates().head(1000).tolist()
+    words = [word for word in different if isinstance(word, str)]
+    if not words:
+        return None
+    n_numbers = len(different) - sum(not is_marked_number(word) for word in words)
+    row, word = first_non_number(column) or (int((column == words[0]).to_numpy().argmax()), words[0])
+    return f"{word!r:.60} in row {row:,}", not is_marked_number(word) and n_numbers > len(different) / 2
+
+
 def _text_words(column: pd.Series) -> str:
-    found = first_non_number(column)
-    return f"text: {found[1]!r:.40} in row {found[0]:,}" if found else 'text'
+    found = None if isinstance(column.dtype, pd.CategoricalDtype) else _word_in_the_way(column)
+    if not found:
+        return f"of the type {column.dtype}"
+    return f"numbers, but {found[0]}; leave such cells empty, or NA" if found[1] else f"text: {found[0]}"
 
 
 def _numbers(column: pd.Series, name: str, fill: str | None) -> np.ndarray:
     "Return a column of observations; NaN is refused unless `fill` is given"
     what = f"the column {name!r}"
+    is_text = column.dtype == object or pd.api.types.is_string_dtype(column)
+    found = _word_in_the_way(column) if is_text else None
+    if found:
+        cure = (
+            "leave such cells empty, or NA, and give fill=" if found[1] else "observations are numbers. Is it a factor?"
+        )
+        raise ValueError(f"{what} holds text, {found[0]}; {cure}")
     if fill is not None and pd.api.types.is_numeric_dtype(column):
         values = column.to_numpy(float, na_value=np.nan)
     else:
         values, names = plain_values(column, what)
         if names or values.dtype.kind not in 'biuf':
-            row, word = first_non_number(column) or (0, str(column.iloc[0]))
             raise ValueError(
-                f"{what} holds text, {word!r:.80} in row {row:,}; observations are numbers. Is it a factor?"
+                f"{what} holds text, {str(column.iloc[0])!r:.80}; observations are numbers. Is it a factor?"
             )
     return _finite_or_nan(values, what, fill)
 

@@ -96,9 +96,14 @@ def without_missing(x: np.ndarray, missing: np.ndarray, what: str, hint: str = '
 
 
 def finite(x: np.ndarray, what: str) -> np.ndarray:
-    """Return x; a ValueError names the first row with a value that is not finite."""
+    """Return x; a ValueError names the first row with a value that is missing (NaN), or infinite."""
     if x.dtype.kind == 'f':
-        return without_missing(x, ~np.isfinite(x).reshape(len(x), -1).all(1), what)
+        rows = np.flatnonzero(np.isinf(x).reshape(len(x), -1).any(1))
+        if rows.size:
+            raise ValueError(
+                f"{what} has {len(rows):,} infinite values, the first in row {rows[0]:,}; drop or replace these rows"
+            )
+        return without_missing(x, np.isnan(x).reshape(len(x), -1).any(1), what)
     return x
 
 # %% ../../nbs/00_core/02_values.ipynb #260a0c86

@@ -230,6 +230,14 @@ def _constant_rate(times: Sequence, stream, path) -> tuple[float, int]:
     if None not in times:
         times = np.sort(np.array(times, np.int64))
         seconds = (times - times[0]) * float(stream.time_base)
+        steps = np.diff(times)
+        usual = np.median(steps) if len(steps) else 0
+        lost = np.flatnonzero(steps > max(1.5 * usual, usual + 1))  # a step of one tick more is rounded
+        if len(lost):
+            raise ValueError(
+                f"{path} does not show its {len(times)} frames at a constant rate: some are lost after frame "
+                f"{lost[0]:,}, at {seconds[lost[0]]:.4g} s; {_FILM_ADVICE}"
+            )
         declared = float(stream.average_rate or 0)
         measured = float((len(times) - 1) / seconds[-1]) if seconds[-1] > 0 else 0
         for hz in declared, measured:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ..core.files import Npz, foreign_format, inside, is_safetensors, open_file, read_json, reading
+from ..core.files import Npz, foreign_format, inside, is_safetensors, is_wide_text, open_file, read_json, reading
 from ..core.names import unknown
 from ..core.recordings import Episode, Recording, as_recording
 from ..core.views.coded import with_coded_words
@@ -84,7 +84,7 @@ def _content_kind(path: Path) -> str:
         damaged = _DAMAGED.get(path.suffix.lower())
         if damaged is not None:
             return damaged(path)
-        if b'\x00' in head:
+        if b'\x00' in head and not head.startswith(_TABLES) and not is_wide_text(head):
             return ''  # no text
         raise
 

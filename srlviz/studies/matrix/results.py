@@ -208,7 +208,7 @@ def open_matrix(folder: str | Path) -> Matrix:
     tables, reasons, files = {}, {}, {}
     for path, result, p in trials:
         table = _scores_of(result, path)
-        world = settings[p['world']].name if p['world'] in settings else p['world']
+        world = settings[p['world']].name if p['world'] in settings else _world_name(result, p)
         for question in dict.fromkeys(table.get('group', ())):
             tables[p['representation'], world, p['seed'], question] = table[table['group'] == question]
             reasons.pop((p['representation'], world, question), None)
@@ -224,6 +224,12 @@ def open_matrix(folder: str | Path) -> Matrix:
     settings = {setting.name: setting for setting in settings.values()}
     moments = _Moments(settings, seed, inside(folder, 'shared/recordings'))  # a link to another place is refused
     return Matrix(scores, reasons, _SavedAnswers(files), moments)
+
+
+def _world_name(result: Mapping, parameters: Mapping) -> str:
+    "The name of a world as its scores have it; of a trial that failed, its text"
+    name = result['about'].get('world')
+    return name if isinstance(name, str) and 0 < len(name) <= _MAX_REASON else parameters['world']
 
 
 def _scores_of(result: Mapping, path: Path) -> pd.DataFrame:

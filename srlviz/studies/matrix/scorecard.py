@@ -11,7 +11,6 @@ import json
 import math
 import platform
 import re
-import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -254,7 +253,7 @@ class Scorecard:
             if len(table):
                 parts.append(table.to_string())
             parts += [f'  warning: {line}' for line in self.warning_lines(world)]
-            parts += [f'  no score: {textwrap.shorten(line, 110)}' for line in self.reason_lines(world)]
+            parts += [f'  no score: {line}' for line in self.reason_lines(world)]
         return printable('\n'.join(parts))
 
     def _world_words(self, world: str) -> str:
@@ -285,14 +284,16 @@ def too_few_rows(n_rows: int, setting: Setting, recording: Recording) -> str:
     if n_rows >= MIN_TEST_ROWS:
         return ''
     why = f"{n_rows:,} test rows; a score needs {MIN_TEST_ROWS:,}"
-    missing = 1.1 * MIN_TEST_ROWS / max(n_rows, 1)
-    if isinstance(setting.world, Recording):
-        return f"{why}: give a recording that is {math.ceil(missing)} times as long"
+    missing = MIN_TEST_ROWS / max(n_rows, 1)
     plain = recording[recording.split != 'shifted']
+    if isinstance(setting.world, Recording):
+        needed = math.ceil(missing * plain.n_steps)
+        return f"{why}: give a recording of about {needed:,} rows instead of {plain.n_steps:,}"
     unit = as_world(setting.world).unit
-    needed = missing * (plain.n_steps if unit == 'steps' else len(plain))
+    recorded = plain.n_steps if unit == 'steps' else len(plain)
+    needed = 1.1 * missing * recorded
     digits = 10 ** max(len(str(int(needed))) - 2, 0)
-    return f"{why}: record about n={math.ceil(needed / digits) * digits} {unit}"
+    return f"{why}: record about n={math.ceil(needed / digits) * digits} {unit} instead of {recorded:,}"
 
 # %% ../../../nbs/09_studies/matrix/03_scorecard.ipynb #103070d6
 REFERENCE_ROWS = ('constant', 'clock', 'random', 'raw', 'window_statistics', 'belief', 'true_state')  # cheapest first

@@ -245,18 +245,19 @@ def is_rows(what) -> bool:
     return isinstance(what, (Path, pd.DataFrame, np.ndarray, Mapping, list, tuple, Recording, Episode))
 
 
-def find_setting(what, **options) -> Setting:
+def find_setting(what, table: Mapping | None = None, **options) -> Setting:
     """Return the setting of a name; of any other world, a setting with the world's defaults.
 
     Parameters
     ----------
     what : a name of `SETTINGS`, a setting, a world, see `srlviz.record`, or rows in time, see `read_recording`
+    table : how rows in time are read, such as dict(episode='run', factors=['room']); unused for all else
     options : other attributes of the setting, such as n=4000, every=2
     """
     if isinstance(what, Setting):
         return replace(what, **options) if options else what
     if isinstance(what, str) and what in SETTINGS:
         return replace(SETTINGS[what], **options)
-    what = read_recording(what) if is_rows(what) else what
+    what = read_recording(what, **(table or {})) if is_rows(what) else what
     world = as_world(what)
     return Setting(world.name, what if isinstance(what, Recording) else world, **options)
