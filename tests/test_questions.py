@@ -169,6 +169,81 @@ def test_a_third_party_question_keeps_the_rules_and_its_answer_is_saved(tmp_path
     assert rows['metric'].tolist() == ['directions']
 
 
+def run_answer():
+    "Returns of five episodes in three epochs"
+    episodes = pd.DataFrame({'step': [4, 9, 13, 18, 30], 'return': [0, 1, 0.5, 1, -1.0]})
+    return Returns(epoch_steps=10, min_episodes=2).ask(episodes)
+
+
+def cost_answer():
+    "Costs of a small memory, with an end of an interval below zero"
+    answer = Cost(batch=2, length=16, runs=3, device='cpu').ask(GRU(8, 16))
+    answer.parts['costs'].loc[2, 'low'] = -1.0
+    return answer
+
+
+RUN = dict(study='mine', task='pole', method='GRU', seed=3, data='here')
+
+
+@pytest.mark.parametrize('items', [True, False])
+def test_rows_of_a_run_and_of_costs_come_from_answers_also_from_saved_ones(tmp_path, items):
+    run, costs = run_answer(), cost_answer()
+    rows = run.run_scores(**RUN)
+    values = rows.set_index('metric')['value']
+    for name in ('mmer', 'mmer_split', 'final_return'):
+        assert values[name] == run.value(name)
+    epochs = rows[rows['metric'] == 'epoch_return']
+    assert epochs['budget'].tolist() == [10, 20, 30] and epochs['value'].max() == run.value('mmer')
+    assert set(rows['target']) == {'return'} and set(rows['seed']) == {3} and 'return' not in set(rows['metric'])
+    loaded = type(run).load(run.save(tmp_path / 'run.npz', items))
+    assert loaded.run_scores(**RUN).equals(rows)
+    measured = costs.interval_scores(**RUN)
+    times = measured[measured['metric'] == 'training time (ms)'].set_index('target')['value']
+    assert list(times.index) == ['mean', 'low', 'high'] and times['low'] == 0
+    assert times['mean'] == costs.value('training time (ms)')
+    again = type(costs).load(costs.save(tmp_path / 'cost.npz', items)).interval_scores(**RUN)
+    assert again.drop(columns='value').equals(measured.drop(columns='value'))
+    assert np.allclose(again['value'], measured['value'])
+
+
+def without(table, column):
+    return table.drop(columns=column)
+
+
+def as_text(table, column):
+    return table.astype({column: str})
+
+
+@pytest.mark.parametrize('damage', [without, as_text])
+@pytest.mark.parametrize(
+    'answer, part, column', [(run_answer, 'epochs', 'mean_return'), (cost_answer, 'costs', 'high')]
+)
+def test_a_forged_table_of_a_run_or_of_costs_is_refused(tmp_path, answer, part, column, damage):
+    forged = answer()
+    forged.parts[part] = damage(forged.parts[part], column)
+    with pytest.raises(ValueError, match=f'{part}.*{column}'):
+        Answer.load(forged.save(tmp_path / 'forged.npz'))
+
+
+def test_costs_of_an_unknown_type_are_refused():
+    with pytest.raises(ValueError, match='dtype.*float16.*bfloat16'):
+        Cost(dtype='float16').ask(GRU(8, 16))
+
+
+def test_recall_of_a_study_is_that_of_its_answer():
+    "One number: the metric of the question, the table of `recall`, and the row of the study"
+    from srlviz.evaluate.memories.recall import recall
+    from srlviz.studies.papers.pomdps import memory_trial
+
+    learned = dict(delays=(1, 3), n_hidden=16, steps=5)
+    answer = Recall('copy', **learned).ask(GRU, seed=2, progress=False)
+    rows = pd.DataFrame(memory_trial('GRU', 'copy', seed=2, **learned))
+    accuracy = rows[rows['metric'] == 'accuracy'].set_index('target')['value']
+    assert accuracy.equals(answer.values('recall').drop('mean').rename_axis('target').rename('value'))
+    assert accuracy.tolist() == recall(GRU, 'copy', seed=2, progress=False, **learned)['accuracy'].tolist()
+    assert rows['metric'].tolist() == ['accuracy', 'accuracy', 'seconds'] and set(rows['n_codes']) == {16}
+
+
 def test_answers_about_two_recordings_cannot_be_compared():
     from srlviz.core.checks.question import toy_recording
 

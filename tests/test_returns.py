@@ -2,13 +2,14 @@
 
 import json
 
-import gymnasium, numpy as np, pandas as pd, pytest
+import gymnasium, numpy as np, pytest
 from reference.rliable_returns import FILE, LEVELS, THRESHOLDS, example_scores, rliable_statistics
 
 from srlviz.core.scores import check_scores
 from srlviz.envs.pomdp.base import make_tasks
 from srlviz.evaluate.comparison import performance_profile, probability_of_improvement, return_intervals
-from srlviz.evaluate.returns import episodes_of, return_rows
+from srlviz.evaluate.questions.returns import Returns
+from srlviz.evaluate.returns import episodes_of
 
 
 def our_statistics(x, y, n_resamples: int) -> dict:
@@ -123,8 +124,9 @@ def test_episodes_are_read_from_the_queue_of_a_wrapper():
 def test_random_play_scores_the_known_return():
     "From an environment to rows of the score table: the known mean return, and a maximum above it"
     episodes = episodes_of(play_randomly('RepeatFirst-easy', 100, 51 * 30))
-    rows = return_rows(episodes, 'RepeatFirst-easy', 'random', epoch_steps=5_100, protocol='fast')
-    scores = check_scores(pd.DataFrame(rows)).set_index('metric')['value']
+    answer = Returns(epoch_steps=5_100).ask(episodes)
+    rows = answer.run_scores(study='popgym', task='RepeatFirst-easy', method='random', protocol='fast')
+    scores = check_scores(rows).set_index('metric')['value']
     assert scores['episodes'].tolist() == [100] * 30  # of 51 steps
     mean, sem = episodes['return'].mean(), episodes['return'].std() / np.sqrt(3000)
     assert abs(mean + 0.5) < 0.02 and abs(scores['epoch_return'].mean() - mean) < 1e-9

@@ -397,9 +397,8 @@ class Question:
         a paper's
     cannot_tell : the limits of its answer: words that complete the sentence 'It cannot tell ...'
     quick : arguments for an example that takes seconds
-    example : the world whose sample is the example of a question to codes; or 'agent', for episodes of
-        an agent, whose states are the codes
-    example_condition : a condition of this world whose episodes the example has as the split 'shifted'
+    example : the world whose sample is the example of a question to codes, with its first condition as the split
+        'shifted'; or 'agent', for episodes of an agent, whose states are the codes
     """
 
     name: str = ''
@@ -413,7 +412,6 @@ class Question:
     cannot_tell: str = ''
     quick: Mapping[str, Any] = {}
     example: str = 'pong'
-    example_condition: str = ''
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)

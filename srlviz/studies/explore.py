@@ -511,7 +511,8 @@ def example_of(question) -> tuple[str, Any, Recording | None]:
     if 'shifted' in question.splits:
         world = as_world(question.example)
         n = recording.n_steps if world.unit == 'steps' else len(recording)
-        varied = world.record(n, seed=1, condition=question.example_condition, progress=False)
+        condition = next(iter(world.conditions), None)  # a world without conditions is recorded again
+        varied = world.record(n, seed=1, condition=condition, progress=False)
         recording = with_shift(recording, varied)
     return 'pca', encoder.encode(recording), recording
 

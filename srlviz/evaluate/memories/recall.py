@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['N_TOKENS', 'RECALL_TASKS', 'RecallBatch', 'recall_batch', 'check_delays', 'chance_level', 'RecallTest', 'recall_test',
-           'recall', 'recall_reach', 'recall_scores', 'saliency']
+           'recall', 'recall_reach', 'saliency']
 
 # %% ../../../nbs/06_evaluate/memories/00_recall.ipynb #0efacf59
 import time
@@ -129,10 +129,10 @@ def _heads(task, delays):
 
 def _accuracy(task: str, delays: Sequence[int], answers: Tensor, predicted: Tensor) -> list[float]:
     "Share of correct answers at each delay, of answers and predictions (B, T, n_questions)"
-    correct = (predicted == answers).float()
+    correct = (predicted == answers).double()
     if task in ('first', 'count'):
         return correct[:, list(delays), 0].mean(0).tolist()
-    is_query = (answers >= 0).float()
+    is_query = (answers >= 0).double()
     return ((correct * is_query).sum((0, 1)) / is_query.sum((0, 1))).tolist()
 
 
@@ -272,24 +272,6 @@ def recall_reach(table: pd.DataFrame, above: float = 0.5) -> pd.DataFrame:
 
     reach = table.sort_values('delay').groupby(['model', 'task'], sort=False)['delay'].agg(longest).unstack('task')
     return reach.reindex(index=table['model'].unique(), columns=[t for t in RECALL_TASKS if t in set(table['task'])])
-
-# %% ../../../nbs/06_evaluate/memories/00_recall.ipynb #81cad576
-def recall_scores(table: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
-    """Turn tables of `recall` (stacked) into rows of the score table.
-
-    Returns
-    -------
-    Score rows: task `recall-copy`, target `delay 4`, metric accuracy; methods are the models and `chance`
-    """
-    from srlviz.core.scores import check_scores, score_row
-
-    def row(r, method, seed, value):
-        columns = dict(study='popgym', task=f'recall-{r.task}', target=f'delay {r.delay}', metric='accuracy')
-        return score_row(method=method, seed=seed, value=value, **columns)
-
-    models = [row(r, r.model, seed, r.accuracy) for r in table.itertuples()]
-    chance = [row(r, 'chance', -1, r.chance) for r in table.drop_duplicates(['task', 'delay']).itertuples()]
-    return check_scores(pd.DataFrame(models + chance))
 
 # %% ../../../nbs/06_evaluate/memories/00_recall.ipynb #937c2a96
 def saliency(memory: nn.Module, x, starts=None, of=None, *, rows: int = 512) -> np.ndarray:

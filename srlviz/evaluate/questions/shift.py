@@ -81,7 +81,6 @@ class Shift(Question):
         'codes that lose a factor in the other condition from codes that hold it in another form: fit a head there '
         'to find out'
     )
-    example_condition = 'ball_x held'
     metrics = dict(
         skill=Metric('Skill', _same, low=-1.0, chance=0.0),
         skill_shifted=Metric('Skill under shift', _shifted, low=-1.0, chance=0.0),

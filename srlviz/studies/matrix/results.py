@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from ...core.files import TABLE, TEXT, TEXTS, check_fields, checksum, inside, read_json, sample_path, write_json
+from ...core.files import TABLE, TEXTS, check_fields, checksum, inside, read_json, sample_path, write_json
 from ...core.metrics import find_metric, headlines
 from ...core.names import catalog, printable
 from ...core.questions import load_answers
@@ -281,7 +281,7 @@ def load_matrix(path: str | Path) -> Matrix:
     """
     path, about = Path(path).with_suffix('.csv'), Path(path).with_suffix('.json')
     header = check_fields(read_json(about), _HEADER, about)
-    if header['scores'] != checksum(path):
+    if header.get('scores', '') not in ('', checksum(path)):  # 0.2.0 saved none
         raise ValueError(f"{about} and {path.name} were not saved together; save the matrix again")
     reasons = {}
     for row in header['reasons']:
@@ -295,6 +295,5 @@ def load_matrix(path: str | Path) -> Matrix:
 _HEADER = dict(
     format=(lambda x: x == _FORMAT, repr(_FORMAT)),
     about=TABLE,
-    scores=TEXT,
     reasons=(lambda x: isinstance(x, list) and len(x) <= 100_000, 'a list of rows'),
 )

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from ...core.names import catalog, unknown
 from ...core.scores import merge_scores, paper_scores, score_row
 from ...envs.pomdp.base import find_task, task_table
-from .pomdps import oracle_returns, random_returns, table_name
+from .pomdps import line_rows, oracle_returns, random_returns, table_name
 from ..trials import Study
 
 # %% ../../../nbs/09_studies/papers/05_returns.ipynb #7314a333
@@ -51,13 +50,13 @@ def mmer_trial(
 
     Returns
     -------
-    Score rows of `return_rows`, if any game ended, and the seconds of all updates; for the reference lines return and
-    return_se, on built-in tasks only
+    Score rows of `ReturnsAnswer.run_scores`, if any game ended, and the seconds of all updates; for the reference lines
+    return and return_se, on built-in tasks only
     """
     if method in LINES:
         return _line_rows(task, method, seed)
     from srlviz.agents.recurrent import PRESETS, recurrent_ppo, task_id, task_name
-    from srlviz.evaluate.returns import return_rows
+    from srlviz.evaluate.questions.returns import Returns
 
     checkpoint = Path(out) / 'checkpoint.pt'
     config = _config(preset, budget, seed, ppo)
@@ -81,7 +80,10 @@ def mmer_trial(
         seed=seed,
         budget=int(learner.history_['steps'].iloc[-1]),
     )
-    rows = return_rows(learner.episodes_, **key) if len(learner.episodes_) else []
+    rows = []
+    if len(learner.episodes_):
+        answer = Returns(budget=key['budget']).ask(learner.episodes_)
+        rows = answer.run_scores(**key).to_dict('records')
     seconds = learner.history_['seconds'].sum()
     rows.append(score_row(**key, target='training', group='cost', metric='seconds', value=seconds))
     checkpoint.unlink(missing_ok=True)
@@ -111,14 +113,7 @@ def _line_rows(task, method, seed):
     if task_name(task) is None:
         return []
     returns = random_returns(task, 1000, seed) if method == 'random' else oracle_returns(task, 100, seed)
-    if not np.isfinite(returns).all():
-        return []
-    key = dict(study='popgym', task=table_name(task), method=method, seed=seed, target='return', group='all')
-    standard_error = returns.std(ddof=1) / np.sqrt(len(returns))
-    return [
-        score_row(**key, metric='return', value=returns.mean()),
-        score_row(**key, metric='return_se', value=standard_error),
-    ]
+    return line_rows(task, method, returns, seed)
 
 # %% ../../../nbs/09_studies/papers/05_returns.ipynb #70244d5c
 def _check_mmer(p):
