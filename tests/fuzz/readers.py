@@ -847,6 +847,7 @@ _HEADER = {
     'arguments.categories*': ANY,
     'about.seed': whole(0, 2**32 - 1),
     'about.*': ANY,
+    'tables.weights*': ANY,  # an optional part
 }
 _ANSWER = json_with(_HEADER)
 
@@ -1392,6 +1393,7 @@ _TRIAL = 'runs/trials/a/result.json'
 _MATRIX = json_with({'reasons.*.*': TEXT, 'about': ANY, 'about.*': ANY})
 _MATRIX_RUN = json_with(
     {
+        'about.reasons': ANY,
         'about.reasons.*': ANY,
         'parameters.world': TEXT,
         'about.world': ANY,
