@@ -1768,7 +1768,7 @@ THIRD_PARTY = [
         _same_columns,
         draw=drawing.explored('walk.parquet', **_WALK),
     ),
-    Reader('add_video', 'mp4', 'film.mp4', filmed_walk, read_filmed_walk, plain.same_shapes, draw=draw_filmed_walk),
+    Reader('add_video', 'mp4', 'film.mp4', filmed_walk, read_filmed_walk, plain.always, draw=draw_filmed_walk),
     Reader('episodes_of', 'csv', '0.monitor.csv', monitor, read_monitor, _monitor_rule, draw=drawing.returns),
 ]
 
