@@ -42,7 +42,7 @@ class Reader:
     writes : patterns of the files that reading may write, relative to the folder
     draw : folder -> None, draws what was read (see `drawing`);  accepted_names : other strings by which an error may
         identify the file
-    optional : whether the file may be missing
+    optional : whether the file may be missing, or something else than a regular file, which is not read
     """
 
     name: str
