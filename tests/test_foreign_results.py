@@ -3,15 +3,17 @@
 import json, shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 from safetensors.torch import save_file
 
 from srlviz.agents.player import load_policy
 from srlviz.core import saving
-from srlviz.core.files import sample_path
-from srlviz.core.scores import score_row
+from srlviz.core.files import checksum, sample_path
+from srlviz.core.scores import check_scores, score_row
 from srlviz.core.questions import FORMAT, Answer
 from srlviz.evaluate.qedr import qedr
+from srlviz.studies.matrix.results import load_matrix, matrix_board
 from srlviz.studies.papers.landing import trial_files
 from srlviz.agents.player import load_agents
 from srlviz.studies.sweeps.store import Tables, request_trials, open_store
@@ -244,3 +246,80 @@ def test_valid_agents_are_loaded_despite_a_damaged_one_and_no_link_is_followed(t
     shutil.copy(shipped, tmp_path / 'trials' / 'a' / 'agent.safetensors')
     with pytest.warns(UserWarning):
         assert len(load_agents(tmp_path)) == 1
+
+
+# ---- matrices
+
+REASON = ['raw', 'pong', 'mig', 'one code']
+
+
+def forge_matrix(folder, reasons, **columns):
+    "Save a matrix of one score, with other reasons and columns"
+    row = score_row(
+        study='cross', task='pong', method='raw', group='rank', metric='dead_codes', target='mean', value=0.5
+    )
+    path = folder / 'matrix.csv'
+    text = check_scores(pd.DataFrame([row])).assign(**columns).to_csv(index=False, quoting=1)
+    path.write_text(text, encoding='utf-8')
+    header = dict(format='srlviz cross evaluation', about={}, scores=checksum(path), reasons=reasons)
+    (folder / 'matrix.json').write_text(json.dumps(header))
+    return path
+
+
+@pytest.mark.parametrize(
+    'reason, columns, field',
+    [
+        (['raw', 'pong', 'no question', 'why'], {}, "matrix.json: reasons: unknown question 'no question'"),
+        (['raw', 'pong', 'mig', '\ud800'], {}, "matrix.json.*reasons.0.3"),
+        (['\udfff', 'pong', 'mig', 'why'], {}, "matrix.json.*reasons.0.0"),
+        (['raw\x1b[2J', 'pong', 'mig', 'why'], {}, 'matrix.json: reasons.*control'),
+        (['', 'pong', 'mig', 'why'], {}, 'matrix.json: reasons.*short text'),
+        (['raw', 'pong', 'mig', True], {}, 'matrix.json: reasons.*True'),
+        (REASON, dict(group='no question'), "matrix.csv: group: unknown question 'no question'"),
+        (REASON, dict(seed='True'), 'matrix.csv, line 2, column seed.*True'),
+        (REASON, dict(value='NaN'), 'matrix.csv, line 2, column value.*NaN'),
+    ],
+)
+@pytest.mark.variants
+def test_a_forged_matrix_is_refused_by_file_and_field(reason, columns, field, tmp_path):
+    with pytest.raises(ValueError, match=field):
+        load_matrix(forge_matrix(tmp_path, [reason], **columns))
+
+
+@pytest.mark.parametrize(
+    'name', ['n' * 200, '\u202eabc', '<img src=x onerror=alert(1)>', '%{x}', '__proto__', 'a\u2028b']
+)
+def test_a_matrix_with_odd_names_that_can_be_read_can_be_drawn(name, tmp_path):
+    matrix = load_matrix(forge_matrix(tmp_path, [[name, name, 'mig', name]], method=name, task=name))
+    board = matrix_board(matrix, interactive=False)
+    for question in board.table.questions:
+        board.set_cell(question=question)
+        assert board.to_html(tmp_path / 'board.html').stat().st_size
+    assert '\u202e' not in repr(matrix) and '<img src' not in (tmp_path / 'board.html').read_text(encoding='utf-8')
+
+
+def test_a_boolean_is_no_number_of_a_score_table():
+    row = score_row(
+        study='cross', task='pong', method='raw', group='rank', metric='dead_codes', target='mean', value=0.5
+    )
+    for column in ('n_codes', 'seed', 'budget', 'value'):
+        with pytest.raises(ValueError, match=f'{column} must be a'):
+            check_scores(pd.DataFrame([row | {column: True}]))
+
+
+def test_half_of_a_character_is_refused_in_arrays_of_text(tmp_path):
+    def answer(name):
+        path = tmp_path / 'answer.npz'
+        codes = {split: np.eye(4, 2, dtype=np.float32)[[0, 1, 2, 3] * 4] for split in ('probe', 'test')}
+        index = pd.MultiIndex.from_product([range(2), range(8)], names=['episode', 't'])
+        factors = {split: pd.DataFrame(x, index, ['x', 'y']) for split, x in codes.items()}
+        qedr(codes, factors, progress=False).save(path)
+        with np.load(path) as z:
+            arrays = dict(z)
+        key = next(k for k, v in arrays.items() if v.dtype.kind == 'U' and v.ndim and 'x' in v.tolist())
+        arrays[key] = np.where(arrays[key] == 'x', name, arrays[key])
+        np.savez(path, **arrays)
+        return path
+
+    with pytest.raises(ValueError, match='answer.npz.*half of a character'):
+        Answer.load(answer('\ud800'))

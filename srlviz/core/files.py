@@ -135,9 +135,12 @@ def _remove_abandoned(path: Path) -> None:
 
 # %% ../../nbs/00_core/00_files.ipynb #9da3d98d
 def write_json(path: str | Path, content: Any) -> None:
-    """Write JSON atomically."""
+    """Write JSON atomically; a ValueError for a text that `parse_json` would refuse."""
+    text = json.dumps(content, indent=1, default=_plain)
+    if _MAY_HAVE_HALVES.search(text.encode()):
+        _refuse_halves(json.loads(text))
     with atomic_path(path) as p:
-        p.write_text(json.dumps(content, indent=1, default=_plain), encoding='utf-8')
+        p.write_text(text, encoding='utf-8')
 
 
 def _plain(x):
@@ -146,6 +149,35 @@ def _plain(x):
     if isinstance(x, Path):
         return str(x)
     raise TypeError(f"{type(x).__name__} {x!r} cannot be stored as JSON")
+
+
+_MAY_HAVE_HALVES = re.compile(rb'\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]|\x00')  # escaped, in UTF-8, or in UTF-16 or 32
+_HALF = re.compile('[\ud800-\udfff]')  # surrogates: halves of characters, which are no text alone
+
+
+def _refuse_halves(content: Any) -> None:
+    "Raise a ValueError that names the place of a text or key of JSON with half of a character"
+    todo = [((), content)]  # a place is its key, after the place of its list or object
+    while todo:
+        place, x = todo.pop()
+        items = x.items() if isinstance(x, dict) else enumerate(x) if isinstance(x, list) else ()
+        texts = [x] if isinstance(x, str) else x if isinstance(x, dict) else ()
+        for text in texts:
+            if _HALF.search(text):
+                raise ValueError(
+                    f"the text {text!r:.80} in {_place_words(place)} of its JSON has half of a character, a surrogate "
+                    "alone; remove it there"
+                )
+        todo += [((place, key), value) for key, value in items if isinstance(value, (str, list, dict))]
+
+
+def _place_words(place: tuple) -> str:
+    "Write the keys from the top of JSON to a place: 'reasons.0.3'"
+    keys = []
+    while place:
+        place, key = place
+        keys.append(f'{key:.40}' if isinstance(key, str) else str(key))
+    return f'{".".join(reversed(keys))!r:.200}' if keys else 'the top'
 
 # %% ../../nbs/00_core/00_files.ipynb #e1bb77c2
 def checksum(path: str | Path) -> str:
@@ -313,13 +345,16 @@ def parse_json(text: str | bytes, max_bytes: int = MAX_JSON) -> Any:
 
     Raises
     ------
-    ValueError : if it is damaged or too large, or an object has a key twice
+    ValueError : if it is damaged or too large, an object has a key twice, or a text has half of a character
     """
     data = text.encode('utf-8', 'surrogatepass') if isinstance(text, str) else text
     need = len(data) + sum(n * data.count(mark) for mark, n in _BYTES_OF_JSON.items())
     if need > max_bytes:
         raise ValueError(f"its JSON needs about {need:,} bytes of memory, more than {max_bytes:,}")
-    return json.loads(data, object_pairs_hook=_without_doubles)
+    content = json.loads(data, object_pairs_hook=_without_doubles)
+    if _MAY_HAVE_HALVES.search(data):
+        _refuse_halves(content)
+    return content
 
 
 def _without_doubles(pairs: list[tuple[str, Any]]) -> dict:
@@ -738,6 +773,10 @@ class Npz:
         with self.zip.open(f'{name}.npy') as f:
             array = np.lib.format.read_array(f, allow_pickle=False)
             f.read(1)  # the zip compares the checksum at the end of the member
+        if array.dtype.kind == 'U' and array.dtype.itemsize:
+            letters = array.reshape(-1).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
+            if ((letters >= 0xD800) & (letters < 0xE000) | (letters > 0x10FFFF)).any():
+                raise ValueError(f"a text of {name!r:.80} has half of a character, or none of Unicode")
         return array
 
     def read_json(self, name: str) -> Any:

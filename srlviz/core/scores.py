@@ -194,13 +194,17 @@ def _wrong_text(df: pd.DataFrame, c: str) -> Iterator[tuple[pd.Series, str, str]
         yield _rows_where(column, lambda text: _JOIN in text), c, words
 
 
+def _is_number(x) -> bool:
+    return isinstance(x, Real) and not isinstance(x, bool)
+
+
 def _wrong_number(df: pd.DataFrame, c: str) -> Iterator[tuple[pd.Series, str, str]]:
     "Check a column of whole numbers"
     low = _MINIMUM[c]
     if df[c].dtype == np.int64:
         bad = df[c] < low
     else:
-        bad = ~df[c].map(lambda v: isinstance(v, Real) and low <= v < 2**63 and v == int(v)).astype(bool)
+        bad = ~df[c].map(lambda v: _is_number(v) and low <= v < 2**63 and v == int(v)).astype(bool)
     yield bad, c, f"{c} must be a whole number >= {low}"
 
 
@@ -209,7 +213,7 @@ def _wrong_value(df: pd.DataFrame) -> Iterator[tuple[pd.Series, str, str]]:
     if df.value.dtype == np.float64:
         bad = ~np.isfinite(df.value)
     else:
-        bad = ~df.value.map(lambda v: isinstance(v, Real) and np.isfinite(v)).astype(bool)
+        bad = ~df.value.map(lambda v: _is_number(v) and np.isfinite(v)).astype(bool)
     yield bad, 'value', "value must be a finite number"
     for study, metric in df[['study', 'metric']].drop_duplicates().itertuples(index=False):
         low, high = _range_of(study, metric)

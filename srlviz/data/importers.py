@@ -18,7 +18,7 @@ import pyarrow as pa
 from gymnasium import spaces
 
 from ..core.files import COUNT, LIST, MAX_BYTES, TABLE, TEXT, check_fields, checksum, inside, is_real, is_whole
-from ..core.files import file_size, read_json, reading
+from ..core.files import TEXTS, file_size, read_json, reading
 from ..core.names import unknown
 from ..core.layouts import as_pictures, picture_layout
 from ..core.play import flat, split_observations, spread_factors
@@ -882,6 +882,7 @@ def load_lerobot(path: str | Path, *, factors: Sequence[str] | None = None, name
     if facts_path.exists():
         facts = read_json(facts_path, 'the metadata of a recording')
         check_fields(facts, dict(name=TEXT, meta=TABLE, factors=LIST), facts_path)
+        check_fields({'columns': [], **facts['meta']}, dict(columns=TEXTS), f'{facts_path}: meta')
     with reading(facts_path if facts else root / 'meta' / 'info.json', 'a LeRobot data set'):
         described = [Factor(**f) for f in facts.get('factors', [])]
         meta = dict(facts.get('meta', {}), lerobot=info['codebase_version'])

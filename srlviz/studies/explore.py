@@ -420,14 +420,19 @@ def _open_scores(scores, recording, widget, options):
 
 
 def _scores_widget(scores: pd.DataFrame) -> str:
-    "The dashboard of a score table"
-    if (scores['target'] == 'return').any():
+    "The dashboard of a score table, if it has the rows that the dashboard needs; else the board of any scores"
+    is_mean, metric = scores['target'] == 'mean', scores['metric']
+    if ((scores['target'] == 'return') & metric.isin(['mmer', 'mmer_split', 'final_return'])).any():
         return 'MMERDashboard'
-    if scores['group'].isin(['targets', 'failures']).any():
+    is_target = (scores['group'] == 'targets') | (scores['group'] == 'failures') & ~is_mean
+    if (is_target & metric.isin(['mse', 'r2', 'auroc', 'ece'])).any():
         return 'TargetTable'
-    is_probe = scores['metric'].isin(['f1', 'accuracy'])
+    is_probe = metric.isin(['f1', 'accuracy'])
     if is_probe.any() and (scores['study'] == 'atari').any():
-        return 'AtariDashboard' if scores['task'].nunique() > 1 else 'ProbeHeatmap'
+        if scores['task'].nunique() > 1:
+            return 'AtariDashboard'
+        if (is_probe & ~is_mean & (scores['source'] != 'paper')).any():
+            return 'ProbeHeatmap'
     return 'ScoreBoard'
 
 

@@ -1,6 +1,6 @@
 """Command line of the fuzzer: `python -m tests.fuzz` or `python tests/fuzz` mutates files and judges their readers."""
 
-import argparse, csv, gc, json, os, random, sys, time
+import argparse, csv, gc, json, os, random, sys, tempfile, time
 from importlib import import_module
 from pathlib import Path
 
@@ -52,15 +52,21 @@ srlviz.core.scores srlviz.data.atari srlviz.data.landing srlviz.data.landing.pub
 srlviz.encoders.frames.ppo_features srlviz.envs.landing.runways srlviz.evaluate.probe srlviz.memories.recurrent
 srlviz.studies.papers.agents srlviz.studies.run safetensors.torch srlviz.agents.player srlviz.data.lerobot
 srlviz.data.importers srlviz.evaluate.maps srlviz.evaluate.qedr srlviz.evaluate.returns srlviz.evaluate.targets
-srlviz.studies.sweeps.store srlviz.studies.matrix.scorecard srlviz.widgets.maps srlviz.widgets.workbench'''
+srlviz.studies.sweeps.store srlviz.studies.matrix.scorecard srlviz.studies.explore srlviz.studies.matrix.results
+srlviz.widgets.maps srlviz.widgets.workbench'''
 
 
 def preload() -> None:
-    """Import the modules that the readers use once, before forking."""
+    """Import the modules that readers and widgets use once, before forking."""
     for variable in ('OMP_NUM_THREADS', 'OPENBLAS_NUM_THREADS', 'MKL_NUM_THREADS', 'TQDM_DISABLE'):
         os.environ[variable] = '1'
     for name in _IMPORTS.split():
         import_module(name)
+    from fuzz.readers import draw_policy, policy
+
+    with tempfile.TemporaryDirectory() as folder:
+        policy(Path(folder))
+        draw_policy(Path(folder))  # numba unpickles its own functions when a task is first played
     gc.freeze()
 
 

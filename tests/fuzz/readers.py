@@ -3,7 +3,7 @@
 The rule accepts the changes of the file that no reader could detect.
 """
 
-import hashlib, io, json, sys
+import csv, hashlib, io, json, sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from unittest.mock import patch
 import numpy as np
 import pandas as pd
 
-from . import plain
+from . import drawing, plain
 from .plain import (
     ANY,
     NUMBER,
@@ -40,8 +40,9 @@ class Reader:
     plain : rule of `plain.py`;  verify : folder -> part -> value, raises a ValueError for faults in the files
     sign : (folder, target), writes the checksum of the file into the manifest, as an attacker can
     writes : patterns of the files that reading may write, relative to the folder
-    accepted_names : other strings by which an error may identify the file
-    optional : whether the file may be missing
+    draw : folder -> None, draws what was read (see `drawing`);  accepted_names : other strings by which an error may
+        identify the file
+    optional : whether the file may be missing, or something else than a regular file, which is not read
     """
 
     name: str
@@ -55,6 +56,7 @@ class Reader:
     writes: tuple[str, ...] = ()
     accepted_names: tuple[str, ...] = ()
     optional: bool = False
+    draw: Callable | None = None
 
 
 def of_recording(r, prefix='') -> dict:
@@ -251,14 +253,32 @@ _NOTE = json_with({'name': TEXT})
 
 
 def _in_recording(target, kind, rule, sign=sign_files):
-    return Reader(f'recording {target}', kind, target, recording_folder, read_folder, rule, verify_folder, sign, _CACHE)
+    return Reader(
+        f'recording {target}',
+        kind,
+        target,
+        recording_folder,
+        read_folder,
+        rule,
+        verify_folder,
+        sign,
+        _CACHE,
+        draw=drawing.explored(),
+    )
 
 
 _EPISODE_NAMES = ('episode 00000',)  # the files of an episode are named after it
 _RESUME_WRITES = 'partial', 'partial/*', 'steps', 'steps/*', 'frames/*', 'meta', 'meta/*', 'episodes.parquet', *_CACHE
 RECORDINGS = [
     Reader(
-        'recording .npz', 'recording', 'toy.npz', recording_file, read_file, plain.npz_with(head=_HEAD), verify_file
+        'recording .npz',
+        'recording',
+        'toy.npz',
+        recording_file,
+        read_file,
+        plain.npz_with(head=_HEAD),
+        verify_file,
+        draw=drawing.explored('toy.npz'),
     ),
     _in_recording('meta/info.json', 'json', _INFO, None),
     _in_recording('meta/factors.csv', 'csv', _FACTORS),
@@ -393,7 +413,8 @@ def _published_splits_rule(old, new, differ):
 
 
 def _in_flights(target, kind, rule, sign=sign_files):
-    return Reader(f'flights {target}', kind, target, flights, read_set, rule, verify_set, sign, _CACHE)
+    draw = drawing.explored()
+    return Reader(f'flights {target}', kind, target, flights, read_set, rule, verify_set, sign, _CACHE, draw=draw)
 
 
 FLIGHTS = [
@@ -465,6 +486,12 @@ def read_layout(place):
     return of_recording(full) | of_recording(task, 'task ') | of_recording(blind, 'blind ')
 
 
+def read_all_published(place):
+    from srlviz.data.landing.published import read_published
+
+    return read_published(place, columns='file')
+
+
 _TABLE = csv_with({}, otherwise=numeral(-3e38, 3e38), rows='same')
 
 
@@ -481,7 +508,8 @@ def _sensors_rule(old, new, differ):
 
 
 def _in_published(target, kind, rule, make=published_jpg, **options):
-    return Reader(f'published {target}', kind, target, make, read_layout, rule, **options)
+    draw = drawing.explored_recording(read_all_published)
+    return Reader(f'published {target}', kind, target, make, read_layout, rule, draw=draw, **options)
 
 
 PUBLISHED = [
@@ -664,7 +692,7 @@ def _kept_rule(old, new, differ):
 
 
 TABLES = [
-    Reader('load_scores', 'csv', 'scores.csv', scores, read_scores, _scores_rule),
+    Reader('load_scores', 'csv', 'scores.csv', scores, read_scores, _scores_rule, draw=drawing.explored('scores.csv')),
     Reader('annotations', 'csv', 'labels.csv', labels, read_labels, _label_rule),
     Reader('from_ourairports', 'csv', 'runways.csv', airports, read_airports, _RUNWAYS),
     Reader('prune_factors', 'json', 'kept.json', kept, read_kept, _kept_rule, writes=('kept.json',)),
@@ -819,6 +847,7 @@ _HEADER = {
     'arguments.categories*': ANY,
     'about.seed': whole(0, 2**32 - 1),
     'about.*': ANY,
+    'tables.weights*': ANY,  # an optional part
 }
 _ANSWER = json_with(_HEADER)
 
@@ -883,8 +912,16 @@ WEIGHTS = [
         plain.weights_with({}),
         accepted_names=_MEMORY_NAMES,
     ),
-    Reader('load_encoder', 'text', 'toy.safetensors', encoder, read_encoder),
-    Reader('Answer.load probe', 'npz', 'probe.npz', probe, read_probe, plain.npz_with(_probe_values, header=_ANSWER)),
+    Reader('load_encoder', 'text', 'toy.safetensors', encoder, read_encoder, draw=drawing.encoder),
+    Reader(
+        'Answer.load probe',
+        'npz',
+        'probe.npz',
+        probe,
+        read_probe,
+        plain.npz_with(_probe_values, header=_ANSWER),
+        draw=drawing.explored('probe.npz'),
+    ),
 ]
 
 # ---- notebooks
@@ -992,6 +1029,7 @@ def read_policy(place):
     }
 
 
+draw_policy = drawing.explored('policy.safetensors')
 _POLICY = plain.encoder_with(
     {
         'package': TEXT,
@@ -1140,6 +1178,12 @@ def read_view(place):
     return shown | {'steps': explorer.steps.runs(), 'tags': {k: v.runs() for k, v in explorer.tags.items()}}
 
 
+def draw_view(place):
+    explorer = _explorer(place)
+    explorer.load_view(place / 'view.json')
+    drawing.page(explorer)
+
+
 _VIEW = json_with(
     {
         'recording': TEXT,
@@ -1266,6 +1310,37 @@ def read_scorecard(place):
     return tables | about | shown | dict(reasons=[[*key, reason] for key, reason in card.reasons.items()])
 
 
+def two_cards(place):
+    scorecard(place)
+    content = json.loads((place / 'card.json').read_text())
+    content['cells']['value'] = [value / 2 for value in content['cells']['value']]
+    (place / 'other.json').write_text(json.dumps(content))
+
+
+def read_two_cards(place):
+    from srlviz.studies.matrix.scorecard import merge_cards
+
+    card = merge_cards([place / 'other.json', place / 'card.json'])
+    drawing.draw_board(card.widget())
+    return dict(names=card.names, scores=len(card.scores), repr=len(repr(card)) > 0)
+
+
+def unsigned_matrix(place):
+    "Without the checksum of the table, as srlviz 0.2.0 saved a matrix"
+    matrix(place)
+    content = json.loads((place / 'matrix.json').read_text())
+    del content['scores']
+    (place / 'matrix.json').write_text(json.dumps(content))
+
+
+def _matrix_rule(old, new, differ):
+    "Accept another valid table whose questions are known; effective ranks may be above 1"
+    from srlviz.core.metrics import questions
+
+    groups = {row['group'] for row in csv.DictReader(io.StringIO(new.decode('utf-8-sig')))}
+    return groups <= {*questions()} and _scores_rule(old, new, differ)
+
+
 def matrix(place):
     from srlviz.core.files import write_json
     from srlviz.core.scores import score_row
@@ -1318,6 +1393,7 @@ _TRIAL = 'runs/trials/a/result.json'
 _MATRIX = json_with({'reasons.*.*': TEXT, 'about': ANY, 'about.*': ANY})
 _MATRIX_RUN = json_with(
     {
+        'about.reasons': ANY,
         'about.reasons.*': ANY,
         'parameters.world': TEXT,
         'about.world': ANY,
@@ -1331,15 +1407,56 @@ _MATRIX_RUN = json_with(
     | {'parameters.seed': whole(), 'parameters.epochs': whole(), 'parameters': ANY, 'about': ANY}
 )
 ANSWERS = [
-    Reader('load_probe probe.json', 'json', 'saved/probe.json', saved_probe, read_saved_probe, _SAVED_PROBE),
     Reader(
-        'load_probe codes.npz', 'npz', 'saved/codes.npz', saved_probe, read_saved_probe, plain.npz_with(_NOT_INFINITE)
+        'load_probe probe.json',
+        'json',
+        'saved/probe.json',
+        saved_probe,
+        read_saved_probe,
+        _SAVED_PROBE,
+        draw=drawing.probe,
     ),
-    Reader('load_card', 'json', 'card.json', scorecard, read_scorecard, _SCORECARD),
-    Reader('load_matrix', 'json', 'matrix.json', matrix, read_matrix, _MATRIX),
-    Reader('open_matrix', 'json', _TRIAL, matrix, read_matrix_runs, _MATRIX_RUN, accepted_names=('has no results',)),
-    Reader('load_policy', 'encoder', 'policy.safetensors', policy, read_policy, _POLICY),
-    Reader('Answer.load', 'answer', 'qedr.npz', answer, read_answer, plain.npz_with(_NOT_INFINITE, header=_ANSWER)),
+    Reader(
+        'load_probe codes.npz',
+        'npz',
+        'saved/codes.npz',
+        saved_probe,
+        read_saved_probe,
+        plain.npz_with(_NOT_INFINITE),
+        draw=drawing.probe,
+    ),
+    Reader('load_card', 'json', 'card.json', scorecard, read_scorecard, _SCORECARD, draw=drawing.card),
+    Reader('merge_cards', 'json', 'card.json', two_cards, read_two_cards, _SCORECARD, accepted_names=('cards[1]',)),
+    Reader('load_matrix', 'json', 'matrix.json', matrix, read_matrix, _MATRIX, draw=drawing.board),
+    Reader('load_matrix .csv', 'csv', 'matrix.csv', unsigned_matrix, read_matrix, _matrix_rule, draw=drawing.board),
+    Reader(
+        'open_matrix',
+        'json',
+        _TRIAL,
+        matrix,
+        read_matrix_runs,
+        _MATRIX_RUN,
+        accepted_names=('has no results',),
+        draw=drawing.board_of_runs,
+    ),
+    Reader(
+        'load_policy',
+        'encoder',
+        'policy.safetensors',
+        policy,
+        read_policy,
+        _POLICY,
+        draw=draw_policy,
+    ),
+    Reader(
+        'Answer.load',
+        'answer',
+        'qedr.npz',
+        answer,
+        read_answer,
+        plain.npz_with(_NOT_INFINITE, header=_ANSWER),
+        draw=drawing.explored('qedr.npz'),
+    ),
     Reader(
         'TargetScores.load',
         'answer',
@@ -1347,11 +1464,12 @@ ANSWERS = [
         scores_of_targets,
         read_scores_of_targets,
         plain.npz_with(_NOT_INFINITE, header=_SCORED),
+        draw=drawing.explored('linear.npz'),
     ),
     Reader('load_targets targets.json', 'json', 'targets.json', targets, read_targets, _TARGETS),
     Reader('load_targets states.npz', 'npz', 'states.npz', targets, read_targets, plain.npz_with(_NOT_INFINITE)),
     Reader('load_targets table.parquet', 'parquet', 'table.parquet', targets, read_targets, _TARGET_TABLE),
-    Reader('load_view', 'json', 'view.json', view, read_view, _VIEW),
+    Reader('load_view', 'json', 'view.json', view, read_view, _VIEW, draw=draw_view),
     Reader(
         'load_workbench',
         'json',
@@ -1360,9 +1478,20 @@ ANSWERS = [
         read_workbench,
         _WORKBENCH,
         accepted_names=('is none of these',),  # without its header the folder is not a workbench
+        draw=drawing.explored(),
     ),
-    Reader('load_workbench maps.npz', 'npz', 'maps.npz', workbench, read_workbench, plain.npz_with(_NOT_INFINITE)),
-    Reader('load_workbench codes.npz', 'npz', 'codes.npz', workbench, read_workbench, plain.npz_with(_NOT_INFINITE)),
+    *(
+        Reader(
+            f'load_workbench {target}',
+            'npz',
+            target,
+            workbench,
+            read_workbench,
+            plain.npz_with(_NOT_INFINITE),
+            draw=drawing.explored(),
+        )
+        for target in ('maps.npz', 'codes.npz')
+    ),
     Reader('code_map cache', 'npz', 'code_map-pca-*.npz', mapped, read_map, writes=('code_map-pca-*.npz',)),
 ]
 
@@ -1462,7 +1591,7 @@ _GRID = json_with({'asked': NUMBER, 'last': NUMBER, 'trials.*': ANY, 'keys.*': A
 
 
 def _in_sweep(target, kind, rule, **options):
-    return Reader(f'sweep {target}', kind, target, sweep, read_sweep, rule, **options)
+    return Reader(f'sweep {target}', kind, target, sweep, read_sweep, rule, draw=drawing.explored(), **options)
 
 
 SWEEPS = [
@@ -1515,7 +1644,8 @@ _LEROBOT_INFO = {
 
 
 def _in_lerobot(target, kind, rule, **options):
-    return Reader(f'load_lerobot {target}', kind, target, lerobot, read_lerobot, rule, **options)
+    draw = drawing.explored()
+    return Reader(f'load_lerobot {target}', kind, target, lerobot, read_lerobot, rule, draw=draw, **options)
 
 
 def walk(place):
@@ -1563,7 +1693,33 @@ spaced = lambda v: numeral()(v.strip())
 def read_walk(place, name='walk.csv'):
     from srlviz.data.importers import load_csv
 
-    return of_recording(load_csv(place / name, episode='run', factors=['room'], obs=['a', 'b'], time='t', split='part'))
+    return of_recording(load_csv(place / name, **_WALK))
+
+
+_WALK = dict(episode='run', factors=['room'], obs=['a', 'b'], time='t', split='part')
+
+
+def filmed_walk(place):
+    _published(place, 'mp4')
+    (place / 'KSEA/flight0/data.mp4').rename(place / 'film.mp4')
+
+
+def film_of_walk(place):
+    from srlviz.core.recordings import Recording
+    from srlviz.data.importers import add_video
+
+    rows = Recording.from_arrays(np.arange(12.0)[:, None], factors={'x': np.arange(12) % 3}, hz=5, name='walk')
+    return add_video(rows, [place / 'film.mp4'])
+
+
+def read_filmed_walk(place):
+    return of_recording(film_of_walk(place))
+
+
+def draw_filmed_walk(place):
+    import srlviz
+
+    drawing.page(srlviz.explore(film_of_walk(place)))
 
 
 def monitor(place):
@@ -1600,10 +1756,20 @@ THIRD_PARTY = [
         walk,
         read_walk,
         csv_with({'a': spaced, 'b': spaced, 'room': WORDS, 'run': WORDS, 't': spaced}),
+        draw=drawing.explored('walk.csv', **_WALK),
     ),
     Reader('load_csv of gzip', 'text', 'walk.csv.gz', walk_packed, read_walk_packed),
-    Reader('load_csv of Parquet', 'parquet', 'walk.parquet', walk_parquet, read_walk_parquet, _same_columns),
-    Reader('episodes_of', 'csv', '0.monitor.csv', monitor, read_monitor, _monitor_rule),
+    Reader(
+        'load_csv of Parquet',
+        'parquet',
+        'walk.parquet',
+        walk_parquet,
+        read_walk_parquet,
+        _same_columns,
+        draw=drawing.explored('walk.parquet', **_WALK),
+    ),
+    Reader('add_video', 'mp4', 'film.mp4', filmed_walk, read_filmed_walk, plain.always, draw=draw_filmed_walk),
+    Reader('episodes_of', 'csv', '0.monitor.csv', monitor, read_monitor, _monitor_rule, draw=drawing.returns),
 ]
 
 READERS = [*RECORDINGS, *FLIGHTS, *PUBLISHED, *TABLES, *WEIGHTS, *STUDIES, *ANSWERS, *SWEEPS, *THIRD_PARTY]

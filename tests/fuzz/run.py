@@ -15,7 +15,7 @@ MAX_ADDRESS_SPACE = MAX_MEMORY + 2**28  # bytes that a case may allocate before 
 
 # a reader is sound if all its verdicts are in GOOD
 GOOD = ('named', 'by verify', 'harmless', 'plain values')
-BAD = ('bare', 'silent', 'hang', 'memory', 'outside', 'ran', 'killed', 'broken')
+BAD = ('bare', 'silent', 'undrawn', 'hang', 'memory', 'outside', 'ran', 'killed', 'broken')
 VERDICTS = GOOD + BAD
 
 
@@ -347,6 +347,9 @@ def perform(reader, case: int | None, seed: int, specimen: Path, base: dict, roo
     watch.on = True
     read = attempt(lambda: reader.touch(stage.place), str(root), names_the_file)
     check = None if reader.verify is None else attempt(lambda: reader.verify(stage.place), str(root), names_the_file)
+    drawn = Outcome()
+    if reader.draw is not None and not read.error:
+        drawn = attempt(lambda: reader.draw(stage.place) or {}, str(root), names_the_file)
     watch.on = False
     peak = status('VmHWM') - in_use
     seconds = time.monotonic() - start
@@ -355,7 +358,7 @@ def perform(reader, case: int | None, seed: int, specimen: Path, base: dict, roo
     )
 
     def plain(differ):
-        if reader.optional and not os.path.lexists(target):
+        if reader.optional and (target.is_symlink() or not target.is_file()):
             return True
         try:
             return bool(new is not None and not target.is_symlink() and reader.plain(old, new, differ))
@@ -370,6 +373,8 @@ def perform(reader, case: int | None, seed: int, specimen: Path, base: dict, roo
         verdict, message = 'memory', read.error
     else:
         verdict, message = judge(reader, read, check, base, new == old, signed, plain)
+        if verdict in GOOD and drawn.error and (drawn.memory or not drawn.named):
+            verdict, message = 'memory' if drawn.memory else 'undrawn', drawn.error
     send(
         dict(
             verdict=verdict,
@@ -377,7 +382,7 @@ def perform(reader, case: int | None, seed: int, specimen: Path, base: dict, roo
             seconds=seconds,
             mb=peak / 2**20,
             parts=read.parts,
-            error=read.error or (check.error if check else ''),
+            error=read.error or (check.error if check else '') or drawn.error,
         )
     )
 

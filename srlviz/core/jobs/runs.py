@@ -82,7 +82,7 @@ def check_sweep(folder: str | Path) -> dict:
     if not path.is_file():
         raise ValueError(f"{str(folder)!r} is not {_SWEEP}: it has no sweep.json")
     info = check_fields(read_json(path, _SWEEP), {'study': TEXT, 'trial': TEXT}, path)
-    if info.get('layout') != LAYOUT:
+    if not is_whole(info.get('layout')) or info['layout'] != LAYOUT:
         raise ValueError(
             f"{path} has the layout {info.get('layout')!r:.40}, and this version of srlviz reads {LAYOUT}; "
             "use the version that made it, or give another folder"

@@ -6,15 +6,27 @@
 __all__ = ['FIXED', 'UNORDERED', 'Matrix', 'open_matrix', 'matrix_board', 'save_matrix', 'shipped_matrix', 'load_matrix']
 
 # %% ../../../nbs/09_studies/matrix/04_results.ipynb #f9a56a6d
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
 
-from ...core.files import TABLE, TEXTS, check_fields, checksum, inside, read_json, sample_path, write_json
-from ...core.metrics import find_metric, headlines
-from ...core.names import catalog, printable
+from srlviz.core.files import (
+    COUNT,
+    TABLE,
+    TEXTS,
+    check_fields,
+    checksum,
+    inside,
+    is_whole,
+    read_json,
+    sample_path,
+    write_json,
+)
+from ...core.metrics import find_metric, headlines, questions
+from ...core.names import catalog, printable, unknown
 from ...core.questions import load_answers
 from ...core.recordings import Recording
 from ...core.scores import SCORE_COLUMNS, check_scores, load_scores, save_scores
@@ -167,13 +179,20 @@ class _Moments(Mapping):
 
 _MAX_REASON = 1000  # letters
 _MAX_N = 10**6  # a recording that is missing is recorded again when a cell is opened
-_TEXT = (lambda x: isinstance(x, str) and 0 < len(x) <= _MAX_REASON, 'a short text')
+_CONTROL = re.compile('[\x00-\x1f\x7f]')
+
+
+def _is_name(x) -> bool:
+    return isinstance(x, str) and 0 < len(x) <= _MAX_REASON and not _CONTROL.search(x)
+
+
+_TEXT = (_is_name, 'a short text without control characters')
 _PARAMETERS = dict(
     world=_TEXT,
     representation=_TEXT,
-    seed=(lambda x: isinstance(x, int) and x >= 0, 'a number'),
-    n=(lambda x: isinstance(x, int) and 0 <= x <= _MAX_N, 'a number of steps or episodes'),
-    epochs=(lambda x: isinstance(x, int) and x >= 0, 'a number'),
+    seed=COUNT,
+    n=(lambda x: is_whole(x, 0, _MAX_N), 'a number of steps or episodes'),
+    epochs=COUNT,
     questions=TEXTS,
 )
 
@@ -208,6 +227,7 @@ def open_matrix(folder: str | Path) -> Matrix:
     tables, reasons, files = {}, {}, {}
     for path, result, p in trials:
         table = _scores_of(result, path)
+        _check_questions(table.get('group', ()), f'{path}: scores: group')
         world = settings[p['world']].name if p['world'] in settings else _world_name(result, p)
         for question in dict.fromkeys(table.get('group', ())):
             tables[p['representation'], world, p['seed'], question] = table[table['group'] == question]
@@ -243,6 +263,14 @@ def _scores_of(result: Mapping, path: Path) -> pd.DataFrame:
         raise ValueError(f"{path}: {e}") from e
 
 
+def _check_questions(names: Iterable[str], where: str | Path) -> None:
+    "Check that questions are known: a board has a column for each"
+    known = questions()
+    for name in dict.fromkeys(names):
+        if name not in known:
+            raise ValueError(f"{where}: {unknown('question', name[:80], known)}")
+
+
 def _reasons(result: Mapping, parameters: Mapping, path: Path) -> dict[str, str]:
     "Why questions have no answer: the reasons of a trial that is done, the error of one that failed"
     if result.get('status') == 'failed':
@@ -251,6 +279,7 @@ def _reasons(result: Mapping, parameters: Mapping, path: Path) -> dict[str, str]
     reasons = result['about'].get('reasons', {})
     if not isinstance(reasons, dict) or not all(isinstance(text, str) for text in reasons.values()):
         raise ValueError(f"{path}: reasons are texts by question; got {reasons!r:.80}")
+    _check_questions(reasons, f'{path}: reasons')
     return {question: text[:_MAX_REASON] for question, text in reasons.items()}
 
 
@@ -294,8 +323,17 @@ def load_matrix(path: str | Path) -> Matrix:
         are_texts = isinstance(row, list) and all(isinstance(x, str) and len(x) <= _MAX_REASON for x in row)
         if not are_texts or len(row) != 4:
             raise ValueError(f"{about}: reasons are rows of representation, setting, question, reason; got {row!r:.80}")
+        if not all(map(_is_name, row[:3])):
+            raise ValueError(
+                f"{about}: reasons: a name is a short text without control characters; got {row[:3]!r:.200}"
+            )
         reasons[tuple(row[:3])] = row[3]
-    return Matrix(load_scores(path), reasons)
+    _check_questions([question for _, _, question in reasons], f'{about}: reasons')
+    scores = load_scores(path)
+    if not len(scores):
+        raise ValueError(f"{path} has no row, and so is no matrix")
+    _check_questions(scores['group'], f'{path}: group')
+    return Matrix(scores, reasons)
 
 
 _HEADER = dict(

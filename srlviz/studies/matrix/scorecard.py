@@ -236,8 +236,9 @@ class Scorecard:
             intervals=self._headlines().rename(columns=columns),
             **options,
         )
-        if 'question' not in options and len(self.moments):
-            widget.question = self.moments['question'].iloc[0]
+        with_moments = [name for name in self.moments['question'].unique() if name in widget.table.questions]
+        if 'question' not in options and with_moments:
+            widget.question = with_moments[0]
         widget.method = self.names[0]
         widget.seek_worst()
         return widget
@@ -665,6 +666,8 @@ def load_card(path: str | Path) -> Scorecard:
         _check_cells(tables['cells'])
         reasons = {tuple(row[:3]): row[3] for row in tables.pop('reasons')[[*_REASONS]].to_numpy()}
         warnings = {tuple(row[:3]): row[3] for row in tables.pop('warnings')[[*_WARNINGS]].to_numpy()}
+        if not len(tables['cells']) and not reasons:
+            raise ValueError("cells and reasons are empty: it has neither a score nor says why there is none")
         rows = tables['rows'].astype(dict(n_codes=int, seconds=float))
         if rows.duplicated(['representation', 'world']).any():
             raise ValueError("rows: a representation is twice in a world")

@@ -1,0 +1,109 @@
+"""Draw what was read: the widget that `srlviz.explore` opens, as a page, without a browser.
+
+A function here takes the folder of a case and draws; `run.perform` calls it after the reader succeeded. It may still
+raise an error that names a file, as any reader; another error is of the verdict 'undrawn'.
+"""
+
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+
+def page(widget) -> None:
+    """Write all that a widget draws as a page, and look for an error in its status line."""
+    path = Path(tempfile.gettempdir()) / 'drawn.html'
+    widget.to_html(path)
+    path.unlink()
+    repr(widget)
+    status = getattr(widget, 'status', None)
+    if status is not None and 'role="alert"' in status.value:
+        raise RuntimeError(f'the status line of {type(widget).__name__}: {status.value}')
+
+
+def explored(name: str = '', **options):
+    """Return a function that draws a file or folder by its path, as `srlviz.explore(path, ...)` opens it."""
+
+    def draw(place):
+        import srlviz
+
+        page(srlviz.explore(place / name if name else place, **options))
+
+    return draw
+
+
+def explored_recording(read):
+    """Return a function that draws the recording that `read` returns for a folder."""
+
+    def draw(place):
+        import srlviz
+
+        page(srlviz.explore(read(place)))
+
+    return draw
+
+
+def board(place) -> None:
+    """Draw every cell of the matrix of a folder."""
+    from srlviz.studies.matrix.results import load_matrix, matrix_board
+
+    draw_board(matrix_board(load_matrix(place / 'matrix.csv')))
+    explored('matrix.csv')(place)
+
+
+def board_of_runs(place) -> None:
+    """Draw every cell of the matrix of a folder of runs, without the moments, which would be recorded again."""
+    from srlviz.studies.matrix.results import matrix_board, open_matrix
+
+    draw_board(matrix_board(replace(open_matrix(place / 'runs'), recordings={})))
+
+
+def card(place) -> None:
+    """Draw every cell of a card, and write its page and its text; alone, and merged."""
+    import srlviz
+    from srlviz.studies.matrix.scorecard import load_card, merge_cards
+
+    draw_board(srlviz.explore(place / 'card.json'))
+    for x in load_card(place / 'card.json'), merge_cards([place / 'card.json']):
+        page(x)
+        for world in x.worlds:
+            x.table(world).to_string()
+        draw_board(x.widget())
+
+
+def draw_board(widget) -> None:
+    """Draw each cell of a `CrossMatrix`, in both of its views."""
+    for view in 'questions', 'worlds':
+        widget.view = view
+        for task in widget.table.tasks[:3]:
+            for question in widget.table.questions[:5]:
+                for method in widget.table.methods[:3]:
+                    widget.set_cell(task=task, question=question, method=method)
+                    for figure in widget.figures():
+                        figure.to_json()
+    page(widget)
+
+
+def probe(place) -> None:
+    """Draw a result of `srlviz.probe` in each of its widgets."""
+    for widget in '', 'CodesExplorer', 'Workbench':
+        explored('saved', widget=widget)(place)
+
+
+def encoder(place) -> None:
+    """Draw the codes of an encoder of frames of 80 x 80."""
+    import numpy as np
+    import srlviz
+    from srlviz.core.recordings import Episode, Recording
+
+    frames = np.random.default_rng(0).integers(0, 255, (12, 80, 80, 1)).astype(np.uint8)
+    page(srlviz.explore(place / 'toy.safetensors', Recording([Episode({'frame': frames})])))
+
+
+def returns(place) -> None:
+    """Draw the scores of the episodes of a file."""
+    import srlviz
+    from srlviz.evaluate.questions.returns import Returns
+    from srlviz.evaluate.returns import episodes_of
+
+    answer = Returns(epoch_steps=8, min_episodes=2).ask(episodes_of(place / '0.monitor.csv'))
+    page(srlviz.explore(answer.run_scores(study='mine', task='toy', method='GRU')))
