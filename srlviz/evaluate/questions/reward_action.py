@@ -164,7 +164,7 @@ class RewardAction(Question):
 
     def ask(self, subject, recording, *, seed=0, progress=True):
         """Evaluate codes, one array per episode, on a recording with rewards, actions or both."""
-        check_codes(self, subject)
+        check_codes(self, subject, recording)
         answer = super().ask(subject, _with_outcomes(recording), seed=seed, progress=progress)
         if recording.meta.get('policy') == 'random' and recording[0].actions is not None:
             left_out = {'actions of a random policy': recording.n_steps}
