@@ -21,6 +21,7 @@ from srlviz.core.files import (
     TABLE,
     TEXT,
     TEXTS,
+    as_path,
     atomic_path,
     check_fields,
     check_whole,
@@ -848,6 +849,7 @@ def question_named(name: str, arguments: Mapping | None = None) -> Question:
 
 def save_answers(answers: Sequence[Answer], path: str | Path, items: bool = True) -> Path:
     """Save answers to one .npz file of plain arrays, atomically; see `Answer.save`."""
+    path = as_path(path)
     if not answers:
         raise ValueError("answers is empty: there is nothing to save")
     arrays = {}

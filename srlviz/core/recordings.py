@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Factor', 'Episode', 'Recording', 'describe_factors', 'FolderEpisodes', 'load_recording', 'verify_recording',
-           'recording_contents', 'align', 'code_arrays']
+           'recording_contents', 'align', 'episode_codes', 'code_arrays']
 
 # %% ../../nbs/00_core/03_recordings.ipynb #c66200bd
 import hashlib, json, re, warnings
@@ -31,7 +31,7 @@ from srlviz.core.files import (
     is_real,
     is_whole,
 )
-from .files import Npz, atomic_folder, atomic_path, make_folder, reading
+from .files import Npz, as_path, atomic_folder, atomic_path, make_folder, reading
 from .storage.film import check_film_name, is_film
 from .storage.frame_cache import frame_cache
 from .storage.hashing import episode_content
@@ -281,11 +281,9 @@ class Recording(Sequence):
         check_rate(hz)
         if not isinstance(name, str):
             raise ValueError(f"the name of a recording is text; got {name!r:.80}")
-        if meta is not None and not isinstance(meta, Mapping):
-            raise ValueError(f"the meta of a recording is a dict of JSON values; got {type(meta).__name__}")
         _check_episodes(episodes)
         self._episodes = episodes
-        self.name, self.hz, self.meta = name, hz, dict(meta or {})
+        self.name, self.hz, self.meta = name, hz, _plain_meta(meta)
         lengths = episodes.lengths if hasattr(episodes, 'lengths') else [len(e) for e in episodes]
         self.lengths = np.asarray(lengths, int)
         self.split = _split_of(split, len(episodes))
@@ -461,7 +459,7 @@ class Recording(Sequence):
 
         An existing file is replaced atomically; a folder that is not empty is an error.
         """
-        path = Path(path)
+        path = as_path(path)
         if not len(self):
             raise ValueError("cannot save a recording without episodes")
         if path.suffix == '.npz':
@@ -698,7 +696,7 @@ class Recording(Sequence):
                 raise ValueError(f"obs has the column {c!r} twice")
         if not all(observed.values()):
             raise ValueError("obs has no columns; name some columns of numbers, as in obs=['speed', 'height']")
-        meta = dict(meta or {})
+        meta = _plain_meta(meta)
         arrays = {}
         for modality, columns in observed.items():
             known = [c for c in columns if c in factors]
@@ -787,6 +785,12 @@ def _check_episodes(episodes: Sequence) -> None:
                 f"episodes[{i}] is {type(e).__name__}, not an Episode: Episode({{'vector': array}}), or "
                 "Recording.from_arrays(array) for arrays"
             )
+
+
+def _plain_meta(meta: Mapping | None) -> dict:
+    if meta is not None and not isinstance(meta, Mapping):
+        raise ValueError(f"the meta of a recording is a dict of JSON values; got {type(meta).__name__}")
+    return dict(meta or {})
 
 
 def _checked_factors(factors: Sequence[Factor], what: str) -> tuple[Factor, ...]:
@@ -895,6 +899,8 @@ def _share(n: int, fractions: list[float]) -> np.ndarray:
 def _factor_names(recording: Recording, columns: str | Sequence[str] | None) -> list[str]:
     "Check the names of requested factors"
     known = [f.name for f in recording.factors]
+    if columns is not None:
+        columns = _listed_columns(columns, 'columns')
     names = known if columns is None else [columns] if isinstance(columns, str) else list(columns)
     for k in names:
         if k not in known:
@@ -1209,7 +1215,7 @@ def _requested_factors(
     factors: Sequence[str | Factor] | Mapping, about: Sequence[Factor]
 ) -> tuple[list[str], list[Factor]]:
     "Names of factors and their metadata, from names, Factors, or a mapping name -> 'class', 'number' or Factor"
-    if isinstance(factors, str) or not isinstance(factors, Iterable):
+    if not isinstance(factors, (Mapping, list, tuple, pd.Index)):
         listed = f'[{factors!r:.80}]' if isinstance(factors, str) else "such as ['room']"
         got = f'got {type(factors).__name__}'
         raise ValueError(f"factors is a list of columns, {listed}, or a mapping from columns to their kinds; {got}")
@@ -1234,7 +1240,7 @@ def _listed_columns(columns, what: str) -> list:
     "Return columns as a list; one may be given by its name"
     if isinstance(columns, str):
         return [columns]
-    if not isinstance(columns, Iterable) or isinstance(columns, np.ndarray) and columns.ndim != 1:
+    if not isinstance(columns, Iterable) or np.ndim(columns) > 1:
         raise ValueError(f"{what} is a column or a list of columns; got {type(columns).__name__}: {columns!r:.80}")
     return list(columns)
 
@@ -1377,7 +1383,7 @@ def align(
     """
     if not isinstance(recording, Recording):
         raise ValueError(f"recording is a Recording, with the episodes of the codes; got {type(recording).__name__}")
-    codes = _episode_codes(codes, recording, gaps)
+    codes = episode_codes(codes, recording, gaps)
     if reduce not in (None, 'first', 'last'):
         raise ValueError(f"reduce is None, 'first' or 'last'; got {reduce!r}")
     if not (recording.split != '').any():
@@ -1417,8 +1423,8 @@ def _episode_factors(recording, which, names, reduce):
     return pd.DataFrame({'episode': which, 't': t} | values).set_index(['episode', 't'])
 
 
-def _episode_codes(codes, recording: Recording, gaps: bool) -> list[np.ndarray]:
-    "Check codes of the episodes of a recording, and return them as arrays"
+def episode_codes(codes: Sequence, recording: Recording, gaps: bool = False) -> list[np.ndarray]:
+    """Check codes of the episodes of a recording, and return them as arrays; see `align`."""
     if isinstance(codes, np.ndarray) and codes.ndim == 2 and len(codes) == recording.n_steps:
         split = "np.split(codes, recording.lengths.cumsum()[:-1])"
         raise ValueError(f"codes are a list with one array per episode; got one array of all rows. Split it: {split}")

@@ -208,6 +208,8 @@ class ProbeCallback:
         self._next_step = 0
         self._rows = []
         self.warnings = []
+        if not isinstance(recording, Recording):
+            raise ValueError(f"recording is a Recording, whose factors are probed; got {type(recording).__name__}")
         codes, factors = align([np.zeros((n, 1), np.float32) for n in recording.lengths], recording)
         _, complete, gaps = complete_rows(codes, factors)
         self._factors, constant = varying(complete, ('probe', 'test'))
