@@ -8,6 +8,7 @@ __all__ = ['MIN_UNITS', 'FEW_UNITS', 'Draws', 'check_resampling', 'percentiles',
 
 # %% ../../nbs/00_core/10_bootstrap.ipynb #ccdb8f0f
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from numbers import Real
 
 import numpy as np
 import pandas as pd
@@ -36,6 +37,7 @@ class Draws:
     @classmethod
     def of(cls, unit: Sequence, n_resamples: int, seed: int = 0) -> 'Draws':
         """Draw as many units as there are, with replacement, `n_resamples` times."""
+        check_whole(seed, 'seed')
         n = len(np.unique(np.asarray(unit)))
         rng = np.random.default_rng(seed)
         return cls(unit, rng.multinomial(n, np.full(n, 1 / n), n_resamples))
@@ -95,7 +97,7 @@ class Draws:
 # %% ../../nbs/00_core/10_bootstrap.ipynb #516c3569
 def check_resampling(confidence_level: float, n_resamples: int) -> None:
     """Refuse a confidence level outside (0, 1), and fewer than one resample, with a ValueError."""
-    if isinstance(confidence_level, bool) or not 0 < confidence_level < 1:
+    if not isinstance(confidence_level, Real) or not 0 < confidence_level < 1:  # a bool is 0 or 1
         raise ValueError(f"confidence_level must be in (0, 1), got {confidence_level!r}")
     check_whole(n_resamples, 'n_resamples', 1)
 

@@ -5,8 +5,8 @@
 # %% auto #0
 __all__ = ['MAX_JSON', 'Field', 'TEXT', 'COUNT', 'POSITIVE', 'REAL', 'NUMBER', 'TABLE', 'LIST', 'TEXTS', 'RATE', 'FILES',
            'MAX_BYTES', 'MISSING_WORDS', 'PATIENCE', 'make_folder', 'atomic_path', 'remove_temporary', 'atomic_folder',
-           'write_json', 'checksum', 'sample_path', 'check_name', 'inside', 'all_inside', 'open_file', 'file_size',
-           'is_safetensors', 'reading', 'with_advice', 'read_bytes', 'parse_json', 'read_json', 'is_whole',
+           'write_json', 'checksum', 'sample_path', 'check_name', 'inside', 'all_inside', 'open_file', 'as_path',
+           'file_size', 'is_safetensors', 'reading', 'with_advice', 'read_bytes', 'parse_json', 'read_json', 'is_whole',
            'check_whole', 'is_real', 'check_fields', 'foreign_format', 'max_unpacked', 'table_text', 'table_head',
            'is_wide_text', 'table_rows', 'parse_whole', 'parse_real', 'is_number_word', 'is_marked_number',
            'first_non_number', 'cells_of_text', 'as_cell', 'of_cell', 'check_zip', 'Npz', 'read_npz', 'open_lock',
@@ -262,6 +262,13 @@ def open_file(path: str | Path) -> BinaryIO:
     except BaseException:
         os.close(fd)
         raise
+
+
+def as_path(path, what: str = 'path') -> Path:
+    """Return a path; a ValueError names what is no path."""
+    if not isinstance(path, (str, os.PathLike)) or not str(path):
+        raise ValueError(f"{what} is the path of a file or folder; got {path!r:.80}")
+    return Path(path)
 
 
 def file_size(path: str | Path) -> int | None:

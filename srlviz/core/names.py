@@ -165,6 +165,8 @@ def catalog(room: str) -> dict[str, type]:
     ------
     ValueError : if there is no such room, or if two classes or worlds share a name
     """
+    if not isinstance(room, str):
+        raise ValueError(f"room is the name of a room of the catalogue, such as 'worlds'; got {room!r:.80}")
     if room == 'worlds':
         return _worlds(importlib.import_module('srlviz.data'))
     package = _package(room)

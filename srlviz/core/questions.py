@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['FORMAT', 'Answer', 'warning_lines', 'warning_words', 'Question', 'asked_together', 'data_warnings', 'check_codes',
-           'complete_rows', 'is_number', 'find_numbers', 'factors_read', 'with_types', 'with_question_split',
-           'permute_episodes', 'question_named', 'save_answers', 'load_answers']
+           'check_parts', 'complete_rows', 'is_number', 'find_numbers', 'factors_read', 'with_types',
+           'with_question_split', 'permute_episodes', 'question_named', 'save_answers', 'load_answers']
 
 # %% ../../nbs/00_core/12_questions.ipynb #8ec9f2e8
 import dataclasses, functools, inspect, json
@@ -23,8 +23,10 @@ from srlviz.core.files import (
     TABLE,
     TEXT,
     TEXTS,
+    as_path,
     atomic_path,
     check_fields,
+    check_whole,
     make_folder,
     max_unpacked,
     parse_json,
@@ -38,6 +40,7 @@ from .odd_data import odd_codes, odd_factors
 from .parameters import fits
 from .recordings import Episode, Recording, align
 from .scores import SCORE_COLUMNS, check_scores, score_row
+from .storage import KINDS, SPLITS
 
 # %% ../../nbs/00_core/12_questions.ipynb #8d9e2284
 class Answer:
@@ -118,8 +121,8 @@ class Answer:
 
     def metric(self, name: str) -> Metric:
         """Return a metric of the question by name; a ValueError suggests the nearest name."""
-        if name not in self.metrics:
-            raise unknown('metric', name, self.metrics)
+        if not isinstance(name, str) or name not in self.metrics:
+            raise unknown('metric', f'{name!s:.80}', self.metrics)
         return self.metrics[name]
 
     def values(self, metric: str) -> pd.Series:
@@ -282,6 +285,8 @@ class Answer:
 
     def _check_same(self, other: 'Answer') -> None:
         "Check that both answers are about the same items and targets"
+        if not isinstance(other, Answer):
+            raise ValueError(f"an answer is compared with another Answer; got {type(other).__name__}")
         if type(self.question) is not type(other.question):
             names = f'{self.question.name} and {other.question.name}'
             raise ValueError(f"answers to different questions, {names}, cannot be compared")
@@ -471,6 +476,13 @@ class Question:
         if not cls.headline and cls.metrics:
             cls.headline = next(iter(cls.metrics))
 
+    def __new__(cls, *values, **named):
+        """Create a question; a ValueError names an argument of another type than its annotation."""
+        if dataclasses.is_dataclass(cls):
+            names = [field.name for field in dataclasses.fields(cls) if field.init]
+            _check_arguments(cls, dict(zip(names, values)) | named)
+        return super().__new__(cls)
+
     def arguments(self) -> dict:
         "The arguments of the question, as plain values."
         return dataclasses.asdict(self) if dataclasses.is_dataclass(self) else {}
@@ -489,9 +501,10 @@ class Question:
         Raises
         ------
         ValueError : for a path, a table, arrays or episodes instead of a recording, with the call that makes one; for
-            a subject of another kind; and as `align`
+            a subject or seed of another kind; and as `align`
         """
         _check_recording(self, recording)
+        check_whole(seed, 'seed')
         codes, factors = self.pair(subject, recording)
         kinds = {f.name: f.kind for f in recording.factors}
         answer = self.answer(codes, factors, kinds=kinds, seed=seed, progress=progress)
@@ -527,14 +540,28 @@ class Question:
         ----------
         kinds : factor -> 'categorical' or 'continuous'; see `find_numbers`
         permuted : also measure chance, if a metric needs it
+
+        Raises
+        ------
+        ValueError : for codes that are not (N, n_codes) real numbers of one width, factors that are no tables of as
+            many rows, a split that the question needs and that is not there, and for another kind or seed
         """
+        check_whole(seed, 'seed')
+        _check_kinds({} if kinds is None else kinds)
+        codes, factors = check_parts(codes, factors)
         numbers = find_numbers(factors, kinds or {})
         factors, of_other_kind = factors_read(self, factors, numbers)
-        codes, factors, left_out = complete_rows(codes, factors)
+        codes, factors, left_out = _complete_rows(codes, factors)
         _check_finite(factors)
         factors = with_types(factors, numbers)
         left_out |= of_other_kind
-        answer = self.fit(codes, factors, seed=seed, progress=progress)
+        try:
+            answer = self.fit(codes, factors, seed=seed, progress=progress)
+        except KeyError as e:
+            if not (e.args and e.args[0] in SPLITS):
+                raise
+            got = f"codes are of {', '.join(codes) or 'none'}, factors of {', '.join(factors) or 'none'}"
+            raise ValueError(f"the question {self.name!r} needs the split {e.args[0]!r}; {got}") from None
         if left_out:
             answer.about['left_out'] = left_out | answer.about.get('left_out', {})
         answer.warn(data_warnings(codes, factors))
@@ -546,12 +573,33 @@ class Question:
 
     def fit(self, codes: Mapping, factors: Mapping, *, seed: int = 0, progress: bool = True) -> Answer:
         """Compute the answer from codes and factors by split, which hold no NaN."""
-        raise NotImplementedError(f"{type(self).__name__} has no fit(codes, factors)")
+        words = f"{type(self).__name__} has no fit(codes, factors)"
+        raise NotImplementedError(
+            f"{words}: the question {self.name!r} is asked about a recording, ask(codes, recording)"
+        )
 
     @classmethod
     def answer_class(cls) -> type[Answer]:
         "Return the class of its answers."
         return Answer
+
+
+def _check_arguments(cls: type[Question], values: Mapping[str, Any]) -> None:
+    "Check the types of a question's arguments; those that its constructor does not take are left to it"
+    hints = get_type_hints(cls)
+    for key, value in values.items():
+        if key in hints and not (fits(value, hints[key]) and _is_finite(value)):
+            expected = getattr(hints[key], '__name__', str(hints[key]))
+            raise ValueError(f"{key} of the question {cls.name} is {value!r:.80}; expected {expected}")
+
+
+def _is_finite(value: Any) -> bool:
+    "Whether every number of an argument is finite, and every whole number fits 64 bits"
+    if isinstance(value, tuple):
+        return all(_is_finite(item) for item in value)
+    if isinstance(value, (int, np.integer)):
+        return abs(value) < 2**63
+    return not isinstance(value, (float, np.floating)) or bool(np.isfinite(value))
 
 
 def _check_finite(factors: Mapping) -> None:
@@ -605,6 +653,14 @@ def _has_arrays(subject) -> bool:
     return hasattr(subject, '__len__') and not isinstance(subject, (str, Path, pd.DataFrame, Mapping, Recording))
 
 
+def _check_kinds(kinds: Mapping[str, str]) -> None:
+    if not isinstance(kinds, Mapping):
+        raise ValueError(f"kinds is a mapping from factors to {' or '.join(map(repr, KINDS))}; got {kinds!r:.80}")
+    for kind in kinds.values():
+        if kind not in KINDS:
+            raise unknown('kind of factor', f'{kind!s:.80}', KINDS)
+
+
 def check_codes(question: Question, subject):
     """Return the subject if it can be codes, or raise a ValueError that names its type."""
     if callable(getattr(subject, 'encode', None)) or callable(subject) or not _has_arrays(subject):
@@ -615,12 +671,82 @@ def check_codes(question: Question, subject):
     return subject
 
 # %% ../../nbs/00_core/12_questions.ipynb #66908d13
+def check_parts(codes: Mapping, factors: Mapping) -> tuple[dict, dict]:
+    """Check codes and factors by split.
+
+    Parameters
+    ----------
+    codes : split -> (N, n_codes) real numbers, of one width in the splits that have factors, none infinite
+    factors : split -> DataFrame of N rows with the same columns in all splits, or array (N, n_factors)
+
+    Returns
+    -------
+    codes, factors : new mappings; tensors and lists of codes are arrays, arrays of factors tables of 'factor 0', ...
+
+    Raises
+    ------
+    ValueError : naming the split and what it has
+    """
+    if not isinstance(codes, Mapping) or not isinstance(factors, Mapping):
+        raise ValueError(
+            f"codes and factors must be mappings by split; got {type(codes).__name__} and {type(factors).__name__}. "
+            "Use align(codes, recording), or for your own arrays codes = {'probe': X1, 'valid': X2, 'test': X3} "
+            "and factors = {'probe': pd.DataFrame({'name': y1}), 'valid': ..., 'test': ...}"
+        )
+    codes, factors = dict(codes), dict(factors)
+    splits = [split for split in codes if split in factors]
+    for split in splits:
+        factors[split] = _as_table(split, factors[split])
+        codes[split] = _checked_rows(split, codes[split], len(factors[split]))
+        n_codes, n_first = codes[split].shape[1], codes[splits[0]].shape[1]
+        if n_codes != n_first:
+            raise ValueError(
+                f"codes of split {split!r} have {n_codes} columns, those of {splits[0]!r} have {n_first}; give the "
+                "same codes in the same order"
+            )
+        names, first_names = list(factors[split]), list(factors[splits[0]])
+        if names != first_names:
+            raise ValueError(f"split {split!r} has the factors {names}, {splits[0]!r} has {first_names}")
+    return codes, factors
+
+
+def _as_table(split: str, factors) -> pd.DataFrame:
+    "Factors of a split as a table"
+    if isinstance(factors, pd.DataFrame):
+        return factors
+    if not isinstance(factors, np.ndarray) or factors.ndim != 2:
+        raise ValueError(
+            f"factors of split {split!r} must be a DataFrame with one column a factor; got {type(factors).__name__}. "
+            "Wrap an array: pd.DataFrame({'name': y})"
+        )
+    return pd.DataFrame(factors, columns=[f'factor {i}' for i in range(factors.shape[1])])
+
+
+def _checked_rows(split: str, codes, n_rows: int) -> np.ndarray | pd.DataFrame:
+    "Check the codes of a split"
+    rows = codes.detach().cpu().numpy() if hasattr(codes, 'detach') else codes
+    rows = rows if isinstance(rows, pd.DataFrame) else np.asarray(rows)
+    values = np.asarray(rows)
+    if values.dtype.kind not in 'biuf' or values.ndim != 2:
+        raise ValueError(
+            f"codes of split {split!r} are {values.dtype} of shape {values.shape}; expected real numbers (N, n_codes)"
+        )
+    if len(values) != n_rows:
+        raise ValueError(f"split {split!r} has {len(values)} codes and {n_rows} rows of factors")
+    if not values.shape[1]:
+        raise ValueError(f"codes of split {split!r} have no columns: their shape is {values.shape}")
+    if values.dtype.kind == 'f' and np.isinf(values).any():
+        n_wrong = int(np.isinf(values).sum())
+        raise ValueError(f"codes of split {split!r} hold {n_wrong} values that are not finite")
+    return rows
+
+
 def complete_rows(codes: Mapping, factors: Mapping) -> tuple[dict, dict, dict[str, int]]:
     """Leave out rows with NaN in codes or factors, and factors without a value.
 
     Parameters
     ----------
-    codes, factors : split -> array, split -> table; anything else is returned unchanged, and `fit` raises the error
+    codes, factors : see `check_parts`
 
     Returns
     -------
@@ -629,13 +755,16 @@ def complete_rows(codes: Mapping, factors: Mapping) -> tuple[dict, dict, dict[st
 
     Raises
     ------
-    ValueError : if a split has no row left
+    ValueError : if a split has no row left, and as `check_parts`
     """
-    if not isinstance(codes, Mapping) or not isinstance(factors, Mapping):
-        return codes, factors, {}
-    tables = {split: table for split, table in factors.items() if isinstance(table, pd.DataFrame) and split in codes}
+    return _complete_rows(*check_parts(codes, factors))
+
+
+def _complete_rows(codes: dict, factors: dict) -> tuple[dict, dict, dict[str, int]]:
+    "Leave out rows with NaN of checked codes and factors"
+    tables = {split: table for split, table in factors.items() if split in codes}
     empty = _empty_factors(tables.values())
-    codes, factors = dict(codes), dict(factors)  # the caller's stay as they are
+    codes, factors = dict(codes), dict(factors)
     left_out = {}
     for name in empty:
         left_out[f'factor {name}'] = sum(len(table) for table in tables.values() if name in table)
@@ -645,11 +774,8 @@ def complete_rows(codes: Mapping, factors: Mapping) -> tuple[dict, dict, dict[st
             raise ValueError(f"no factor of split {split!r} has a value: {', '.join(empty)}")
         factors[split] = table
         rows = codes[split]
-        rows = rows.detach().cpu().numpy() if hasattr(rows, 'detach') else rows
-        if len(rows) != len(table):
-            continue
         missing = table.isna().any(axis=1).to_numpy()
-        if np.ndim(rows) == 2 and np.asarray(rows).dtype.kind == 'f':
+        if np.asarray(rows).dtype.kind == 'f':
             missing = missing | np.isnan(np.asarray(rows)).any(axis=1)
         if missing.all() and len(rows):
             raise ValueError(f"every row of split {split!r} has NaN in its codes or factors: nothing is left")
@@ -846,30 +972,18 @@ def question_named(name: str, arguments: Mapping | None = None) -> Question:
     if name not in known:
         raise unknown('question', str(name)[:80], known)
     cls = known[name]
-    hints = get_type_hints(cls)
     fields = sorted(f.name for f in dataclasses.fields(cls))
     values = {}
     for key, value in (arguments or {}).items():
         if key not in fields:
             raise unknown(f'argument of the question {name}', key, fields)
         values[key] = tuple(value) if isinstance(value, list) else value  # JSON has no tuples
-        if not fits(values[key], hints[key]) or not _is_finite(values[key]):
-            expected = getattr(hints[key], '__name__', str(hints[key]))
-            raise ValueError(f"{key} of the question {name} is {value!r:.80}; expected {expected}")
     return cls(**values)
-
-
-def _is_finite(value: Any) -> bool:
-    "Whether every number of an argument is finite, and every whole number fits 64 bits"
-    if isinstance(value, tuple):
-        return all(_is_finite(item) for item in value)
-    if isinstance(value, (int, np.integer)):
-        return abs(value) < 2**63
-    return not isinstance(value, (float, np.floating)) or bool(np.isfinite(value))
 
 
 def save_answers(answers: Sequence[Answer], path: str | Path, items: bool = True) -> Path:
     """Save answers to one .npz file of plain arrays, atomically; see `Answer.save`."""
+    path = as_path(path)
     if not answers:
         raise ValueError("answers is empty: there is nothing to save")
     arrays = {}

@@ -4,12 +4,12 @@
 
 # %% auto #0
 __all__ = ['Factor', 'Episode', 'Recording', 'describe_factors', 'as_recording', 'FolderEpisodes', 'load_recording',
-           'verify_recording', 'recording_contents', 'align']
+           'verify_recording', 'recording_contents', 'align', 'episode_codes', 'code_arrays']
 
 # %% ../../nbs/00_core/03_recordings.ipynb #c66200bd
 import hashlib, json, re, warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,9 +18,9 @@ import numpy as np
 import pandas as pd
 
 from .clocks import only_counts, rate_of, seconds_of
-from .files import MAX_BYTES, RATE, TABLE, TEXT, TEXTS, Field, check_fields, first_non_number
-from .files import is_marked_number, is_whole
-from .files import Npz, atomic_folder, atomic_path, make_folder, reading
+from .files import MAX_BYTES, RATE, TABLE, TEXT, TEXTS, Field, check_fields, check_whole, first_non_number
+from .files import is_marked_number, is_real, is_whole
+from .files import Npz, as_path, atomic_folder, atomic_path, make_folder, reading
 from .storage.film import check_film_name, is_film
 from .storage.frame_cache import frame_cache
 from .storage.hashing import episode_content
@@ -109,8 +109,8 @@ class Episode:
         about: Sequence[Factor] = (),
     ):
         self.obs = _observations(obs)
-        self.factors = _arrays(factors or {})
-        self.about = tuple(about)
+        self.factors = _episode_factor_arrays(factors)
+        self.about = _checked_factors(about, 'about')
         self._steps = _step_arrays(actions, rewards)
         _check_texts(ended, name, (*self.obs, *self.factors))
         self.ended, self.name = ended, name
@@ -153,7 +153,7 @@ class Episode:
         steps = {k: self._steps[k] for k in self._steps if k not in new_steps}
         new_steps = _step_arrays(new_steps.get('action'), new_steps.get('reward'))
         new_obs = {} if obs is ... else _observations(obs)
-        new_factors = {} if factors is ... else _arrays(factors or {})
+        new_factors = {} if factors is ... else _episode_factor_arrays(factors)
         ended = self.ended if ended is ... else ended
         name = self.name if name is ... else name
         _check_texts(ended, name, (*new_obs, *new_factors))
@@ -165,20 +165,44 @@ class Episode:
         return new
 
 # %% ../../nbs/00_core/03_recordings.ipynb #42d05a0e
-def _arrays(values: Mapping) -> dict:
-    "Convert to arrays of numbers and strings; objects with a shape are kept as they are, but for bytes"
-    arrays = {k: v if hasattr(v, 'shape') else np.asarray(v) for k, v in values.items()}
-    for k, v in arrays.items():
-        if np.dtype(v.dtype).hasobject:
+def _arrays(values: Mapping, what: str) -> dict:
+    "Convert to arrays of numbers and strings; objects with a shape are kept as they are, but for bytes and tensors"
+    if not isinstance(values, Mapping):
+        raise ValueError(
+            f"{what} of an episode is a mapping from names to arrays, such as {{'name': array}}; "
+            f"got {type(values).__name__}"
+        )
+    arrays = {}
+    for k, v in values.items():
+        v = v.detach().cpu().numpy() if hasattr(v, 'detach') else v
+        if not hasattr(v, 'shape') or isinstance(v, (pd.Series, pd.DataFrame)):
+            try:
+                v = np.asarray(v)
+            except ValueError:
+                raise ValueError(f"{k!r} has rows of different lengths; give one array of all rows") from None
+        kind = np.dtype(v.dtype).kind
+        if kind == 'O':
             raise ValueError(f"{k!r} holds Python objects; an episode takes numbers and strings")
-        if np.dtype(v.dtype).kind == 'S':
-            arrays[k] = as_text(np.asarray(v), repr(k))
+        if kind not in 'biufUS':
+            raise ValueError(f"{k!r} has the dtype {v.dtype}; an episode takes numbers, booleans and text")
+        arrays[k] = as_text(np.asarray(v), repr(k)) if kind == 'S' else v
+    return arrays
+
+
+def _episode_factor_arrays(factors: Mapping | None) -> dict:
+    "Convert factors to arrays, which have a value for each row or one"
+    arrays = _arrays({} if factors is None else factors, 'factors')
+    for k, v in arrays.items():
+        if len(v.shape) > 1:
+            raise ValueError(
+                f"factors[{k!r}] has the shape {tuple(v.shape)}; a factor has a value for each row, (T,), or one, ()"
+            )
     return arrays
 
 
 def _observations(obs: Mapping) -> dict:
     "Convert observations to arrays; pictures in memory to (T, H, W, C)"
-    arrays = _arrays(obs)
+    arrays = _arrays(obs, 'obs')
     for k, v in arrays.items():
         if isinstance(v, np.ndarray) and v.dtype == np.uint8 and v.ndim > 3 and picture_layout(v.shape[1:]):
             arrays[k] = as_pictures(v, f'obs[{k!r}]')
@@ -186,7 +210,11 @@ def _observations(obs: Mapping) -> dict:
 
 
 def _step_arrays(actions, rewards) -> dict:
-    return _arrays({k: v for k, v in (('action', actions), ('reward', rewards)) if v is not None})
+    arrays = _arrays({k: v for k, v in (('action', actions), ('reward', rewards)) if v is not None}, 'steps')
+    rewards = arrays.get('reward')
+    if rewards is not None and (len(rewards.shape) > 1 or np.dtype(rewards.dtype).kind not in 'biuf'):
+        raise ValueError(f"rewards are {rewards.dtype} {tuple(rewards.shape)}; expected numbers (T,)")
+    return arrays
 
 
 def _check_texts(ended: str, name: str, keys: Sequence) -> None:
@@ -242,8 +270,9 @@ class Recording(Sequence):
         check_rate(hz)
         if not isinstance(name, str):
             raise ValueError(f"the name of a recording is text; got {name!r:.80}")
+        _check_episodes(episodes)
         self._episodes = episodes
-        self.name, self.hz, self.meta = name, hz, dict(meta or {})
+        self.name, self.hz, self.meta = name, hz, _plain_meta(meta)
         lengths = episodes.lengths if hasattr(episodes, 'lengths') else [len(e) for e in episodes]
         self.lengths = np.asarray(lengths, int)
         self.split = _split_of(split, len(episodes))
@@ -277,9 +306,17 @@ class Recording(Sequence):
                 raise KeyError(f"no episode is in the split {i!r}; this recording has {there}")
             i = np.flatnonzero(self.split == i)
         if isinstance(i, (slice, list, np.ndarray)):
-            keep = np.arange(len(self))[i]
+            try:
+                keep = np.arange(len(self))[i]
+            except (IndexError, TypeError) as e:
+                raise IndexError(f"episodes {i!r:.80} of a recording of {len(self)}: {e}") from None
             picked = _Picked(self._episodes, keep, self.lengths[keep])
             return self.replace(episodes=picked, split=self.split[keep])
+        if isinstance(i, bool) or not hasattr(i, '__index__'):
+            raise TypeError(
+                "a recording takes the number of an episode, a slice, a list of numbers or the name of a split; "
+                f"got {i!r:.80}"
+            )
         if not -len(self) <= i < len(self):
             raise IndexError(f"episode {i} of a recording of {len(self)}")
         return self._episodes[int(i) % len(self)]
@@ -358,8 +395,13 @@ class Recording(Sequence):
         ------
         ValueError : for other fractions or splits, and for fewer runs than splits
         """
+        check_whole(seed, 'seed')
         _check_splits(fractions)
-        if any(f <= 0 for f in fractions.values()) or abs(sum(fractions.values()) - 1) > 1e-6:
+        if (
+            not all(map(is_real, fractions.values()))
+            or any(f <= 0 for f in fractions.values())
+            or abs(sum(fractions.values()) - 1) > 1e-6
+        ):
             raise ValueError(f"fractions must be positive and sum to 1; got {fractions}")
         runs, run = np.unique(self.runs, return_inverse=True)
         if len(runs) == 1:
@@ -414,7 +456,7 @@ class Recording(Sequence):
 
         An existing file is replaced atomically; a folder that is not empty is an error.
         """
-        path = Path(path)
+        path = as_path(path)
         if not len(self):
             raise ValueError("cannot save a recording without episodes")
         if path.suffix == '.npz':
@@ -536,6 +578,10 @@ class Recording(Sequence):
         """
         if fill not in _FILLS:
             raise unknown('fill', fill, _FILLS)
+        if not isinstance(ended, (str, list, tuple, np.ndarray)):
+            raise ValueError(
+                f"ended is 'terminated' or 'truncated', or a list with one for each episode; got {ended!r}"
+            )
         arrays = _modalities(obs, fill)
         steps = {}
         for key, values in (('actions', actions), ('rewards', rewards)):
@@ -633,7 +679,7 @@ class Recording(Sequence):
             raise ValueError(f"the table has {table.columns.nlevels} levels of column names; give each column one name")
         table = table.infer_objects()
         factors, about = _requested_factors(factors, about)
-        action_columns = [actions] if isinstance(actions, str) else list(actions or ())
+        action_columns = [] if actions is None else _listed_columns(actions, 'actions')
         roles = [k for k in (episode, rewards, time, split, *action_columns, *factors) if k is not None]
         table = _with_index(table, roles)
         series = {k: _column(table, k) for k in roles}
@@ -642,13 +688,14 @@ class Recording(Sequence):
         seconds = None if time is None else seconds_of(series[time], time, starts)
         if obs is None:
             obs = _sensor_columns(table.drop(columns=roles), starts, seconds)
-        observed = dict(obs) if isinstance(obs, Mapping) else {'sensors': [obs] if isinstance(obs, str) else list(obs)}
+        of_modalities = obs if isinstance(obs, Mapping) else {'sensors': obs}
+        observed = {name: _listed_columns(columns, 'obs') for name, columns in of_modalities.items()}
         for c, n in Counter(c for columns in observed.values() for c in columns).items():
             if n > 1:
                 raise ValueError(f"obs has the column {c!r} twice")
         if not all(observed.values()):
             raise ValueError("obs has no columns; name some columns of numbers, as in obs=['speed', 'height']")
-        meta = dict(meta or {})
+        meta = _plain_meta(meta)
         arrays = {}
         for modality, columns in observed.items():
             known = [c for c in columns if c in factors]
@@ -723,6 +770,39 @@ def _runs_of(names: Sequence[str]) -> np.ndarray:
     return runs
 
 
+def _check_episodes(episodes: Sequence) -> None:
+    "Check that something is a list of episodes; of a lazy sequence the first is looked at"
+    if not isinstance(episodes, Sequence) and not hasattr(episodes, 'lengths') or isinstance(episodes, str):
+        raise ValueError(
+            f"episodes is a list of Episode; got {type(episodes).__name__}. Arrays go to Recording.from_arrays, tables "
+            "to Recording.from_table"
+        )
+    first = episodes if isinstance(episodes, (list, tuple)) else [episodes[0]] if len(episodes) else []
+    for i, e in enumerate(first):
+        if not isinstance(e, Episode):
+            raise ValueError(
+                f"episodes[{i}] is {type(e).__name__}, not an Episode: Episode({{'vector': array}}), or "
+                "Recording.from_arrays(array) for arrays"
+            )
+
+
+def _plain_meta(meta: Mapping | None) -> dict:
+    if meta is not None and not isinstance(meta, Mapping):
+        raise ValueError(f"the meta of a recording is a dict of JSON values; got {type(meta).__name__}")
+    return dict(meta or {})
+
+
+def _checked_factors(factors: Sequence[Factor], what: str) -> tuple[Factor, ...]:
+    "Check that metadata is a list of Factor"
+    if isinstance(factors, (str, Factor, Mapping)) or not hasattr(factors, '__iter__'):
+        raise ValueError(f"{what} is a list of Factor; got {factors!r:.80}")
+    factors = tuple(factors)
+    for f in factors:
+        if not isinstance(f, Factor):
+            raise ValueError(f"{what} is a list of Factor; it holds {f!r:.80}")
+    return factors
+
+
 def _check_alike(episodes):
     "Check that all episodes have the same arrays, with the same rank and shape of a row"
 
@@ -751,6 +831,8 @@ def _check_splits(names) -> None:
 
 def _split_of(split: Sequence[str] | None, n: int) -> np.ndarray:
     "Convert and check the split of n episodes"
+    if isinstance(split, (str, Mapping)) or split is not None and not hasattr(split, '__len__'):
+        raise ValueError(f"split is a list with the name of a split for each episode; got {split!r:.80}")
     split = np.array([''] * n if split is None else split, dtype=str)
     if len(split) != n:
         raise ValueError(f"split names {len(split)} episodes of {n}")
@@ -791,6 +873,7 @@ def describe_factors(episodes: Sequence[Episode], about: Sequence[Factor] = ()) 
 
 def _known_factors(factors: Sequence[Factor], episode: Episode | None) -> tuple[Factor, ...]:
     "Check that factors have different names, which the episode has"
+    factors = _checked_factors(factors, 'factors')
     names = [f.name for f in factors]
     for i, name in enumerate(names):
         if name in names[:i]:
@@ -798,7 +881,7 @@ def _known_factors(factors: Sequence[Factor], episode: Episode | None) -> tuple[
         if episode is not None and name not in episode.factors:
             there = ', '.join(episode.factors) or 'none'
             raise ValueError(f"no episode has the factor {name!r}; they have {there}")
-    return tuple(factors)
+    return factors
 
 
 def as_recording(data: 'Recording | Episode | Sequence[Episode]') -> 'Recording':
@@ -835,6 +918,8 @@ def _share(n: int, fractions: list[float]) -> np.ndarray:
 def _factor_names(recording: Recording, columns: str | Sequence[str] | None) -> list[str]:
     "Check the names of requested factors"
     known = [f.name for f in recording.factors]
+    if columns is not None:
+        columns = _listed_columns(columns, 'columns')
     names = known if columns is None else [columns] if isinstance(columns, str) else list(columns)
     for k in names:
         if k not in known:
@@ -1083,7 +1168,7 @@ def _modalities(obs, fill: str | None = None) -> dict:
 
 def _as_numbers(x, what: str, fill: str | None) -> np.ndarray:
     "Convert to numbers (N, F) float32"
-    if x.ndim not in (1, 2) or x.dtype.kind not in 'biuf':
+    if not x.size or x.ndim not in (1, 2) or x.dtype.kind not in 'biuf':
         raise ValueError(f"{what} is {x.dtype} {tuple(x.shape)}; expected numbers (N, F)")
     return as_float32(_finite_or_nan(np.asarray(x).reshape(len(x), -1), what, fill), what)
 
@@ -1111,8 +1196,12 @@ def _episode_starts(episode, n: int, what: str = 'episode') -> tuple[np.ndarray,
 
 def _factor_values(factors: Mapping, n: int, starts: np.ndarray, about: Sequence[Factor]) -> tuple[dict, list[Factor]]:
     "Check factors: name -> values of each row or each episode, words as whole numbers; and their metadata"
+    if not isinstance(factors, (Mapping, pd.DataFrame)):
+        raise ValueError(
+            f"factors is a mapping from names to arrays, such as {{'name': array}}; got {type(factors).__name__}"
+        )
     known = {}
-    for f in about:
+    for f in _checked_factors(about, 'about'):
         if f.name in known:
             raise ValueError(f"`about` has the factor {f.name!r:.80} twice")
         if f.name not in factors:
@@ -1172,10 +1261,12 @@ def _requested_factors(
     factors: Sequence[str | Factor] | Mapping, about: Sequence[Factor]
 ) -> tuple[list[str], list[Factor]]:
     "Names of factors and their metadata, from names, Factors, or a mapping name -> 'class', 'number' or Factor"
-    if isinstance(factors, str):
-        raise ValueError(f"factors is a list of columns, [{factors!r:.80}], or a mapping from columns to their kinds")
+    if not isinstance(factors, (Mapping, list, tuple, pd.Index)):
+        listed = f'[{factors!r:.80}]' if isinstance(factors, str) else "such as ['room']"
+        got = f'got {type(factors).__name__}'
+        raise ValueError(f"factors is a list of columns, {listed}, or a mapping from columns to their kinds; {got}")
     names = []
-    about = list(about)
+    about = list(_checked_factors(about, 'about'))
     for k in factors:
         given = factors[k] if isinstance(factors, Mapping) else k
         if isinstance(given, Factor):
@@ -1205,7 +1296,18 @@ def _with_index(table: pd.DataFrame, roles: Sequence) -> pd.DataFrame:
     return table.reset_index(level=taken) if taken else table
 
 
+def _listed_columns(columns, what: str) -> list:
+    "Return columns as a list; one may be given by its name"
+    if isinstance(columns, str):
+        return [columns]
+    if not isinstance(columns, Iterable) or np.ndim(columns) > 1:
+        raise ValueError(f"{what} is a column or a list of columns; got {type(columns).__name__}: {columns!r:.80}")
+    return list(columns)
+
+
 def _column(table: pd.DataFrame, name) -> pd.Series:
+    if not isinstance(name, Hashable):
+        raise ValueError(f"a column is given by its name; got {type(name).__name__}: {name!r:.80}")
     if name not in table:
         raise unknown('column', name, table.columns)
     column = table[name]
@@ -1354,10 +1456,15 @@ def align(
     codes : split -> (N, n_codes) float32
     factors : split -> DataFrame of N rows indexed by (episode, t), one column per factor; for codes of whole episodes t
         is the row of `reduce`, or -1
+
+    Raises
+    ------
+    ValueError : for codes that are not one array of real numbers for each episode, all of one width; for a recording
+        without a split
     """
-    if not isinstance(codes, np.ndarray):  # tensors, with gradients or without
-        codes = [c.detach().cpu().numpy() if hasattr(c, 'detach') else c for c in codes]
-    _check_episode_codes(codes, recording, gaps)
+    if not isinstance(recording, Recording):
+        raise ValueError(f"recording is a Recording, with the episodes of the codes; got {type(recording).__name__}")
+    codes = episode_codes(codes, recording, gaps)
     if reduce not in (None, 'first', 'last'):
         raise ValueError(f"reduce is None, 'first' or 'last'; got {reduce!r}")
     if not (recording.split != '').any():
@@ -1397,17 +1504,47 @@ def _episode_factors(recording, which, names, reduce):
     return pd.DataFrame({'episode': which, 't': t} | values).set_index(['episode', 't'])
 
 
-def _check_episode_codes(codes, recording, gaps):
+def episode_codes(codes: Sequence, recording: Recording, gaps: bool = False) -> list[np.ndarray]:
+    """Check codes of the episodes of a recording, and return them as arrays; see `align`."""
     if isinstance(codes, np.ndarray) and codes.ndim == 2 and len(codes) == recording.n_steps:
         split = "np.split(codes, recording.lengths.cumsum()[:-1])"
         raise ValueError(f"codes are a list with one array per episode; got one array of all rows. Split it: {split}")
-    if len(codes) != len(recording):
-        raise ValueError(f"codes of {len(codes)} episodes for a recording of {len(recording)}")
-    for i, (c, n) in enumerate(zip(map(np.asarray, codes), recording.lengths)):
+    arrays = code_arrays(codes)
+    if len(arrays) != len(recording):
+        raise ValueError(f"codes of {len(arrays)} episodes for a recording of {len(recording)}")
+    for i, (c, n) in enumerate(zip(arrays, recording.lengths)):
         if c.ndim not in (1, 2) or c.ndim == 2 and len(c) != n:
             expected = f"({n}, n_codes), or (n_codes,) for the whole episode"
             raise ValueError(f"codes of episode {i} have shape {c.shape}; expected {expected}")
         if not c.shape[-1]:
             raise ValueError(f"codes of episode {i} have no columns; a memory without a state, as MLP, has no codes")
+        if c.shape[-1] != arrays[0].shape[-1]:
+            raise ValueError(
+                f"codes of episode {i} have {c.shape[-1]} columns, those of episode 0 have {arrays[0].shape[-1]}; give "
+                "the same codes of all episodes"
+            )
         if not np.isfinite(c[~np.isnan(c)] if gaps else c).all():
             raise ValueError(f"codes of episode {i} hold {int((~np.isfinite(c)).sum())} values that are not finite")
+    return arrays
+
+
+def code_arrays(codes: Sequence) -> list[np.ndarray]:
+    """Return codes, one array or tensor of real numbers for each episode, as arrays; shapes are not checked.
+
+    Raises
+    ------
+    ValueError : if codes are no list of arrays, or one holds anything but real numbers
+    """
+    if isinstance(codes, (str, bytes, set, Mapping, pd.DataFrame, Recording)) or not isinstance(codes, Iterable):
+        raise ValueError(f"codes are a list with one array per episode; got {type(codes).__name__}")
+    arrays = []
+    for i, c in enumerate(codes):
+        c = c.detach().cpu().numpy() if hasattr(c, 'detach') else c
+        try:
+            c = np.asarray(c)
+        except ValueError:
+            raise ValueError(f"codes of episode {i} have rows of different lengths; expected (T, n_codes)") from None
+        if c.dtype.kind not in 'biuf':
+            raise ValueError(f"codes of episode {i} are {c.dtype} {c.shape}; expected real numbers (T, n_codes)")
+        arrays.append(c)
+    return arrays

@@ -135,6 +135,9 @@ def with_labels(df: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame of the same rows, with `label`, `norm` and `data`
     """
+    if not isinstance(df, pd.DataFrame) or 'method' not in df:
+        got = f"a table with {', '.join(map(str, df))}" if isinstance(df, pd.DataFrame) else type(df).__name__
+        raise ValueError(f"scores must be a score table, with columns {', '.join(SCORE_COLUMNS)}; got {got:.200}")
     if 'label' in df:
         return df
     if 'norm' not in df:
@@ -475,8 +478,8 @@ def paper_scores(study: str | None = None) -> pd.DataFrame:
 
     Source: Anand et al. (2019), tables 2-4 and 6-12; arXiv:1811.11067, tables 4-5; Morad et al. (2023), tables 1 and 3.
     """
-    if study not in (None, *STUDIES):
-        raise unknown('study', study, STUDIES)
+    if study is not None and (not isinstance(study, str) or study not in STUDIES):
+        raise unknown('study', f'{study!s:.80}', STUDIES)
     df = load_scores(sample_path('paper_scores.csv'))
     return df if study is None else df[df.study == study].reset_index(drop=True)
 

@@ -33,6 +33,8 @@ def plain_values(x, what: str) -> tuple[np.ndarray, tuple[str, ...]]:
     ------
     ValueError : naming `what`, for missing values, other types, text beside numbers, and bytes that are no UTF-8
     """
+    if isinstance(x, pd.DataFrame):
+        raise ValueError(f"{what} is a table of {len(x.columns)} columns; give an array or one column")
     if isinstance(x, np.ma.MaskedArray):
         x = without_missing(x, np.ma.getmaskarray(x).reshape(len(x), -1).any(1), what).data
     if isinstance(getattr(x, 'dtype', None), pd.CategoricalDtype):

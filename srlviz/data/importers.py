@@ -18,7 +18,7 @@ import pyarrow as pa
 from gymnasium import spaces
 
 from ..core.files import COUNT, LIST, MAX_BYTES, TABLE, TEXT, check_fields, checksum, inside, is_real, is_whole
-from ..core.files import TEXTS, file_size, read_json, reading
+from ..core.files import TEXTS, as_path, file_size, read_json, reading
 from ..core.names import unknown
 from ..core.layouts import as_pictures, picture_layout
 from ..core.play import flat, split_observations, spread_factors
@@ -283,6 +283,8 @@ def add_video(
 
 def _video_paths(recording: Recording, videos) -> list:
     "The path of each episode's video"
+    if not isinstance(recording, Recording):
+        raise ValueError(f"recording is a Recording, whose episodes get videos; got {type(recording).__name__}")
     if isinstance(videos, Mapping):
         names = [e.name for e in recording]
         for name, n in Counter(names).items():
@@ -299,7 +301,7 @@ def _video_paths(recording: Recording, videos) -> list:
         if {e.name for e in recording} <= by_name.keys():
             return _video_paths(recording, by_name)
         videos = sorted(films, key=lambda p: [int(w) if w.isdigit() else w for w in re.split('([0-9]+)', p.name)])
-    paths = [videos] if isinstance(videos, (str, Path)) else list(videos)
+    paths = [as_path(p, 'videos') for p in (videos if isinstance(videos, (list, tuple)) else [videos])]
     if len(paths) != len(recording):
         raise ValueError(f"there are {len(paths)} videos for {len(recording)} episodes")
     return paths
@@ -417,7 +419,10 @@ def load_csv(
     ------
     ValueError : naming the file or the column, and what is wrong with it
     """
-    paths = [Path(p) for p in ([path] if isinstance(path, (str, Path)) else path)]
+    several = list(path) if isinstance(path, (list, tuple)) else [path]
+    if not several:
+        raise ValueError("path is an empty list; give the path of a table, or several")
+    paths = [as_path(p) for p in several]
     _check_once(paths)
     factor_names = [f.name if isinstance(f, Factor) else f for f in factors]
     kinds = {k: factors[k] if isinstance(factors, Mapping) else f for k, f in zip(factor_names, factors)}
@@ -529,6 +534,8 @@ def load_minari(dataset, *, factors: Sequence[str] | None = None, name: str = ''
 def _open_minari(dataset):
     "Open a data set by name or path"
     if not isinstance(dataset, (str, Path)):
+        if not hasattr(dataset, 'spec'):
+            raise ValueError(f"dataset is a Minari data set, its name or its path; got {type(dataset).__name__}")
         return dataset
     try:
         import minari
@@ -865,7 +872,7 @@ def load_lerobot(path: str | Path, *, factors: Sequence[str] | None = None, name
     ValueError : naming the file: another version, damaged tables, images that are not video, an unknown factor (the
         message suggests the nearest)
     """
-    root = Path(path)
+    root = as_path(path)
     info = _lerobot_info(root)
     columns = _lerobot_columns(info['features'], factors)
     factor_columns = [k for k, (group, _) in columns.items() if group == 'factor']

@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.utils.seeding import np_random
 
+from ..core.files import check_whole
 from srlviz.core.play import (
     DrawnFrames,
     Recorder,
@@ -150,8 +151,7 @@ def record_pomdp(
     ------
     ValueError : an unknown task, parameter or policy (the message suggests the nearest), or no episodes
     """
-    if episodes < 1:
-        raise ValueError(f"episodes must be at least 1, got {episodes}")
+    check_whole(episodes, 'episodes', 1)
     if isinstance(task, gymnasium.Env) and (parameters or legacy or flat):
         raise ValueError(
             "parameters, legacy and flat belong to a task given by name; this one is an environment already"

@@ -8,7 +8,7 @@ __all__ = ['HOW', 'MAX_STEPS', 'CodeMap', 'code_map', 'code_maps', 'save_maps', 
 # %% ../../nbs/06_evaluate/08_maps.ipynb #0eebe6e4
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -67,6 +67,8 @@ def _code_rows(codes: Sequence[np.ndarray] | np.ndarray) -> _CodeRows:
     ------
     ValueError : no codes, codes of several widths or kinds, values that are not finite
     """
+    if isinstance(codes, (str, Mapping)) or not isinstance(codes, Iterable):
+        raise ValueError(f"codes are a list with one array per episode; got {type(codes).__name__}")
     parts = [_array(c) for c in ([codes] if getattr(codes, 'ndim', 0) == 2 else codes)]
     if not parts:
         raise ValueError("there are no codes: give a list with one array an episode, (T, n_codes) or (n_codes,)")
@@ -84,6 +86,8 @@ def _check_part(i: int, c: np.ndarray, first: np.ndarray):
     "Check the codes of episode i, and that they have the shape of those of the first episode"
     if c.ndim not in (1, 2) or c.dtype.kind not in 'biuf':
         raise ValueError(f"codes of episode {i} are {c.dtype} of shape {c.shape}; expected numbers, (T, n_codes)")
+    if not len(c):
+        raise ValueError(f"codes of episode {i} have no rows: their shape is {c.shape}")
     if not c.shape[-1]:
         raise ValueError(f"codes of episode {i} have no columns; a memory without a state, as MLP, has no codes")
     if (c.ndim, c.shape[-1]) != (first.ndim, first.shape[-1]):

@@ -13,6 +13,7 @@ import pandas as pd
 
 from ..core.files import check_whole
 from ..core.names import unknown
+from ..core.recordings import code_arrays
 
 # %% ../../nbs/06_evaluate/01_neighbours.ipynb #c087ee88
 METRICS, NORMS = ('euclidean', 'cosine'), ('none', 'standardize')
@@ -20,10 +21,10 @@ METRICS, NORMS = ('euclidean', 'cosine'), ('none', 'standardize')
 
 def _lengths(codes):
     "Steps of each episode; raises a ValueError for invalid codes"
-    if isinstance(codes, np.ndarray) or not len(codes):
+    if isinstance(codes, np.ndarray) or not code_arrays(codes):
         got = f'one array of shape {codes.shape}' if isinstance(codes, np.ndarray) else 'an empty list'
         raise ValueError(f"codes are a list with one array (T, n_codes) an episode; got {got}")
-    for i, c in enumerate(codes):
+    for i, c in enumerate(code_arrays(codes)):
         if np.ndim(c) != 2:
             raise ValueError(
                 f"codes of episode {i} have shape {np.shape(c)}; neighbours are sought among frames, "

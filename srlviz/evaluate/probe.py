@@ -215,19 +215,7 @@ def check_probe_arguments(**arguments) -> None:
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #25ed18b6
 def _check_rows(codes, factors):
-    "Check codes and factors of each split; a ValueError names what does not match"
-    if not isinstance(codes, Mapping) or not isinstance(factors, Mapping):
-        raise ValueError(
-            f"codes and factors must be mappings by split; got {type(codes).__name__} and {type(factors).__name__}. "
-            "Use align(codes, recording), or for your own arrays codes = {'probe': X1, 'valid': X2, 'test': X3} "
-            "and factors = {'probe': pd.DataFrame({'name': y1}), 'valid': ..., 'test': ...}"
-        )
-    for s, f in factors.items():
-        if not isinstance(f, pd.DataFrame):
-            raise ValueError(
-                f"factors of split {s!r} must be a DataFrame with one column a factor; got {type(f).__name__}. "
-                "Wrap an array: pd.DataFrame({'name': y})"
-            )
+    "Check codes and factors of each split, after `check_parts`; a ValueError names what does not match"
     for s in ('probe', 'valid', 'test'):
         if s not in codes or s not in factors:
             have = f"codes of {', '.join(map(repr, codes))} and factors of {', '.join(map(repr, factors))}"
@@ -235,7 +223,8 @@ def _check_rows(codes, factors):
                 f"a probe needs the splits 'probe', 'valid' and 'test'; got {have}. "
                 "Use recording.with_split(probe=.7, valid=.1, test=.2) and align(codes, recording)"
             )
-        _check_split(s, codes[s], factors[s], list(factors['probe'].columns))
+        if not len(codes[s]):
+            raise ValueError(f"split {s!r} is empty")
     if not len(factors['probe'].columns):
         raise ValueError(
             "factors has no column to probe; if codes are of whole episodes, only factors that are constant in each "
@@ -247,17 +236,6 @@ def _check_rows(codes, factors):
                 f"factor {name!r} has values of {column.dtype}; a linear probe classifies integers. "
                 "Leave it out, or bin it"
             )
-
-
-def _check_split(name, codes, factors, columns):
-    if len(codes) != len(factors):
-        raise ValueError(f"split {name!r} has {len(codes)} codes and {len(factors)} rows of factors")
-    if not len(codes):
-        raise ValueError(f"split {name!r} is empty")
-    if not np.isfinite(codes).all():
-        raise ValueError(f"codes of split {name!r} hold values that are not finite")
-    if list(factors.columns) != columns:
-        raise ValueError(f"split {name!r} has the factors {list(factors.columns)}, 'probe' has {columns}")
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #4d23f673
 def _class_index(values, classes):

@@ -448,7 +448,8 @@ def qedr(
     Source: Eastwood & Williams (2018), A framework for the quantitative evaluation of disentangled representations;
     landing paper, section 5.1 (alpha=.02 is of Eastwood & Williams' notebook). Categories are ours.
     """
-    categories = categories if isinstance(categories, str) else tuple(map(str, categories))
+    if isinstance(categories, (list, tuple)):
+        categories = tuple(map(str, categories))
     arguments = dict(regressor=regressor, alpha=alpha, categories=categories, tol=tol, n_estimators=n_estimators)
     question = question_named('qedr', arguments | dict(max_depth=max_depth, compat=compat))
     return question.answer(codes, factors, seed=seed, progress=progress, permuted=permuted)

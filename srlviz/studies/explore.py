@@ -602,6 +602,11 @@ def explore(x=None, recording=None, *, widget: str = '', **options):
     elif isinstance(recording, (Recording, Episode)):
         recording = read_recording(recording)
     kind, content = subject_of(x, options)
+    if recording is not None and not isinstance(recording, Recording) and kind not in ('memories', 'agents'):
+        raise ValueError(
+            "recording is a Recording, an Episode, a table, a path, or the name of a world; got "
+            f"{recording!r:.60} ({type(recording).__name__})"
+        )
     names, open_widget = WIDGETS[kind]
     if widget:
         widget = spelled(f'widget for {kind}', widget, names)

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from ..core.files import Npz, foreign_format, inside, is_safetensors, is_wide_text, open_file, read_json, reading
+from ..core.files import Npz, as_path, foreign_format, inside, is_safetensors, is_wide_text, open_file
+from ..core.files import read_json, reading
 from ..core.names import unknown
 from ..core.recordings import Episode, Recording, as_recording
 from ..core.views.coded import with_coded_words
@@ -174,10 +175,10 @@ def load(path: str | Path, kind: str = '', **options):
     ------
     FileNotFoundError, ValueError : naming the path, if it is missing, damaged, or was not written by the kit
     """
-    path = Path(path)
+    path = as_path(path)
     kind = kind or file_kind(path)
     if kind not in FILE_KINDS:
-        raise unknown('kind of file', kind, FILE_KINDS)
+        raise unknown('kind of file', str(kind), FILE_KINDS)
     _, module, reader = FILE_KINDS[kind]
     if kind == 'scores' and path.is_dir():
         path = inside(path, 'scores.csv')

@@ -67,7 +67,11 @@ class Study:
         if not self.name:
             object.__setattr__(self, 'name', getattr(self.trial, '__name__', type(self.trial).__name__))
         unnamed = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD, inspect.Parameter.POSITIONAL_ONLY
-        for p in inspect.signature(self.trial).parameters.values():
+        try:
+            parameters = inspect.signature(self.trial).parameters
+        except ValueError:
+            raise ValueError(f"the trial {self.name} has no named parameters; wrap it in a function of yours") from None
+        for p in parameters.values():
             if p.kind in unnamed:
                 raise ValueError(f"the trial of {self.name} takes {str(p)!r}: its parameters must have names")
             if p.name in RUN_COLUMNS:
@@ -721,6 +725,8 @@ def find_study(study: Study | Callable | str) -> Study:
         return study
     if callable(study):
         return Study(study)
+    if not isinstance(study, str):
+        raise ValueError(f"study is a Study, a function or a name; got {type(study).__name__}")
     where, colon, name = str(study).rpartition(':')
     if colon:
         return find_study(_load_named(where, name))

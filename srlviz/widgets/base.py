@@ -18,7 +18,7 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import partial, wraps
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args, get_origin, get_type_hints
 from weakref import WeakSet
 
 import comm
@@ -32,6 +32,7 @@ from plotly.io.json import to_json_plotly
 from ..core.files import atomic_path
 from ..core.glossary import define
 from ..core.names import unknown
+from ..core.parameters import fits
 from ..core.recordings import Recording
 from ..core.views.steps import Steps
 from ..figures.pictures import figure_bundle, has_front_end
@@ -388,6 +389,18 @@ class _Guarded(NamedTuple):
             traceback.print_exc()
 
 
+def _check_types(cls: type, hints: Mapping[str, Any], given: Mapping[str, Any]):
+    """Check what the constructor of an explorer is given by the annotations that are plain types."""
+    for name, value in given.items():
+        kinds = [get_origin(part) or part for part in get_args(hints.get(name)) or [hints.get(name)]]
+        is_plain = all(isinstance(kind, type) and kind not in (Sequence, Iterable, tuple, list) for kind in kinds)
+        if not is_plain or fits(value, hints[name]):
+            continue
+        *others, last = ['None' if kind is type(None) else kind.__name__ for kind in kinds]
+        expected = f'{", ".join(others)} or {last}' if others else last
+        raise ValueError(f"{cls.__name__}: {name} must be {expected}; got {value!r:.60} ({type(value).__name__})")
+
+
 class Explorer(Quiet, W.VBox):
     """Base class of widgets whose public interface is their traits, and which can also be drawn as a figure.
 
@@ -419,9 +432,11 @@ class Explorer(Quiet, W.VBox):
         @wraps(init)
         def wrapped_init(self, *args, **named):
             try:
-                interactive = signature.bind(self, *args, **named).arguments.get('interactive')
+                given = signature.bind(self, *args, **named).arguments
             except TypeError as problem:
                 raise TypeError(f"{cls.__name__}: {problem}") from None
+            _check_types(cls, get_type_hints(init), given)
+            interactive = given.get('interactive')
             others = {*_instances}
             with nullcontext() if is_interactive(interactive) else without_comms():
                 init(self, *args, **named)
@@ -638,6 +653,10 @@ class Selection(traitlets.HasTraits):
 
     def join(self, explorer: traitlets.HasTraits, traits: Sequence[str] = SHARED_TRAITS):
         """Link an explorer to this selection by those of these traits that it has."""
+        if not isinstance(explorer, traitlets.HasTraits):
+            raise ValueError(
+                f"explorers to link are given one by one, link(a, b), and have traits; got {type(explorer).__name__}"
+            )
         traits = _shared_traits(explorer, traits)
         if not traits:
             raise ValueError(
@@ -731,6 +750,8 @@ def link(*explorers: traitlets.HasTraits, traits: Sequence[str] = SHARED_TRAITS)
     -------
     selection : a Selection; observe it, or set its traits
     """
+    if isinstance(traits, str) or not isinstance(traits, Iterable):
+        raise ValueError(f"traits is a list of names of traits, such as ['episode', 't']; got {traits!r:.80}")
     if unknown_traits := [k for k in traits if k not in SHARED_TRAITS]:
         raise unknown('trait', unknown_traits[0], SHARED_TRAITS)
     selection = Selection()

@@ -488,9 +488,9 @@ class ProbeHeatmap(Board, Explorer):
 
     def __init__(
         self,
-        scores,
-        results=None,
-        recording=None,
+        scores: pd.DataFrame,
+        results: Mapping | None = None,
+        recording: Recording | None = None,
         *,
         task=None,
         factor=None,

@@ -229,7 +229,9 @@ class RunMonitor(Explorer):
     status_filter, parameter, value, curve, key = (traitlets.Unicode('') for _ in range(5))
     watching, state = traitlets.Bool(False), traitlets.Unicode('empty')
 
-    def __init__(self, folder, *, every: float = 3.0, watch: bool = True, interactive: bool | None = None):
+    def __init__(
+        self, folder: str | os.PathLike, *, every: float = 3.0, watch: bool = True, interactive: bool | None = None
+    ):
         super().__init__(interactive)
         if not 0.1 <= every <= 3600:
             raise ValueError(f"every must be from 0.1 to 3600 seconds; got {every}")

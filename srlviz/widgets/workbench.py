@@ -36,13 +36,13 @@ from srlviz.core.files import (
 )
 from ..core.names import unique_name, unknown
 from ..core.questions import Answer, load_answers, save_answers
-from ..core.recordings import Recording, load_recording
+from ..core.recordings import Recording, code_arrays, episode_codes, load_recording
 from ..core.scores import load_scores, save_scores, split_label
 from ..core.views.histograms import FactorHistograms
 from ..core.views.steps import Steps, read_runs, read_tags
 from ..evaluate.maps import load_maps, save_maps
 from .base import SHARED_TRAITS, Explorer, Quiet, Selection, check_choice, on_change, script, sheet
-from .board import ScoreBoard, answer_board, answer_scores
+from .board import ScoreBoard, answer_board, answer_scores, check_answers
 from .maps import CodesExplorer
 from .moment import Moment
 from .probe import ProbeHeatmap
@@ -275,12 +275,27 @@ def _named_answers(answers) -> dict:
     if answers is None:
         return {}
     if isinstance(answers, Mapping):
-        return dict(answers)
+        return check_answers(answers)
     answers = answers if isinstance(answers, (list, tuple)) else [answers]
     named = {}
     for answer in answers:
+        if not hasattr(answer, 'question'):
+            raise ValueError(f"answers is an Answer, several, or name -> Answer; got {type(answer).__name__}")
         named.setdefault(answer.question.name, []).append(answer)
     return {name: several[0] if len(several) == 1 else several for name, several in named.items()}
+
+
+def _checked_codes(codes: Mapping | None, recording: Recording | None) -> dict:
+    "Check codes by method: lists by episode belong to the recording, others are rows or by split"
+    codes = dict(codes or {})
+    for name, of_method in codes.items():
+        if of_method is None or isinstance(of_method, (Mapping, np.ndarray)):
+            continue
+        if recording is None:
+            code_arrays(of_method)
+        else:
+            episode_codes(of_method, recording)
+    return codes
 
 
 def _question(answer) -> str:
@@ -402,7 +417,7 @@ class Workbench(Explorer):
         if ready:
             scores = answers = recording = None
         self.data = dict(scores=scores, answers=_named_answers(answers), recording=recording, maps=maps)
-        self.data |= dict(codes=dict(codes or {}), rows=rows, columns=columns)
+        self.data |= dict(codes=_checked_codes(codes, recording), rows=rows, columns=columns)
         self.explorers = self._make_explorers()
         self.ready = []  # names of the tabs whose explorers were given
         self._add_ready(ready, panes or {})
@@ -435,6 +450,8 @@ class Workbench(Explorer):
 
     def _add_ready(self, explorers: Sequence[Explorer], panes: Mapping[str, Explorer]):
         "Add ready explorers, under names that are not taken."
+        if not isinstance(panes, Mapping):
+            raise ValueError(f"panes is a mapping from names of tabs to explorers; got {type(panes).__name__}")
         named = [*((_title(e), e) for e in explorers), *panes.items()]
         for name, explorer in named:
             if not isinstance(explorer, W.Widget):

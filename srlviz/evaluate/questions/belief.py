@@ -16,7 +16,7 @@ from ...core.bootstrap import Draws
 from ...core.leaks import overlapping_windows
 from ...core.metrics import Metric
 from ...core.questions import Answer, Question, check_codes, complete_rows, data_warnings
-from ...core.recordings import Recording
+from ...core.recordings import Recording, code_arrays
 from ..prediction.linear import fit_linear, varying
 
 # %% ../../../nbs/06_evaluate/questions/11_belief.ipynb #3beed9d9
@@ -166,7 +166,8 @@ class BeliefSkill(Question):
         recording : whole episodes of a task with a belief, with the splits 'probe' and 'test'; 'valid' chooses the
             strength of the ridge
         """
-        if any(np.ndim(c) != 2 for c in check_codes(self, subject)):
+        check_codes(self, subject)
+        if any(c.ndim != 2 for c in code_arrays(subject)):
             raise ValueError("the question 'belief' needs a code for each step: arrays (T, n_codes), one per episode")
         table, columns = _belief_tables(recording)
         codes, factors = self.pair(subject, recording)

@@ -125,6 +125,11 @@ class FrozenReturn(Question):
 
         An item of the answer is a run: `episode` of its index is the number of the run, `t` the budget.
         """
+        if isinstance(subject, str) or not (callable(subject) or callable(getattr(subject, 'encode', None))):
+            raise ValueError(
+                f"the question {self.name!r} needs a fitted encoder or a function of observations; got "
+                f"{type(subject).__name__}"
+            )
         returns, curves = [], []
         for run in range(self.runs):
             trainer = train_on_codes(self.task, subject, self.budget, self.history, seed * self.runs + run, progress)

@@ -84,7 +84,7 @@ class Recall(Question):
         """Train and test a memory: a class called as `memory_class(n_in, n_hidden)`, or a module of such a class."""
         from srlviz.evaluate.memories.recall import recall_test
 
-        if not callable(subject):
+        if isinstance(subject, type) or hasattr(subject, 'forward') or not callable(subject):
             _check_memory(self, subject)
         is_module = callable(getattr(subject, 'initial_state', None)) and not isinstance(subject, type)
         memory_class = type(subject) if is_module else subject

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TARGETS', 'REFERENCES', 'OnNumbers', 'FactorColumns', 'MemoryStates', 'moment_codes', 'Budget', 'TrueState',
-           'representation_names', 'fitted', 'representation_codes', 'NamedReference']
+           'representation_names', 'check_representation', 'fitted', 'representation_codes', 'NamedReference']
 
 # %% ../../../nbs/09_studies/matrix/01_representations.ipynb #15ff10a9
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from ...agents.actor_critic import as_memory
 from ...agents.player import load_agents
 from ...core.names import catalog_names, unknown
 from ...core.parameters import Parameters
-from ...core.recordings import Recording
+from ...core.recordings import Recording, episode_codes
 from ...core.saving import is_fitted
 from ...core.states import stepped_states
 from ...core.training import epoch_batches, seeded, train
@@ -413,6 +413,23 @@ def representation_names() -> list[str]:
     return [*REFERENCES, 'agent', *methods(), *catalog_names('memories')]
 
 
+def check_representation(representation) -> None:
+    """Refuse what is neither a representation nor a list of codes, and a name that nothing has, with a ValueError."""
+    if isinstance(representation, type):
+        raise ValueError(f"{representation.__name__} is a class; give an instance: {representation.__name__}(...)")
+    if isinstance(representation, str):
+        is_ours = representation in (*REFERENCES, 'agent')
+        if not is_ours and not any(same_name(memory, representation) for memory in catalog_names('memories')):
+            find_method(representation)
+    has_codes = callable(representation) or callable(getattr(representation, 'encode', None))
+    is_memory = callable(getattr(representation, 'initial_state', None))
+    if not (isinstance(representation, (str, list, tuple)) or has_codes or is_memory):
+        raise ValueError(
+            "a representation is a name, an encoder, a torch module, a function, a memory, an agent, or codes, one "
+            f"array for each episode; got {type(representation).__name__}"
+        )
+
+
 def fitted(representation, setting: Setting, recording: Recording, budget: Budget = Budget(), fit: bool | None = None):
     """Fit a representation to a setting.
 
@@ -428,8 +445,7 @@ def fitted(representation, setting: Setting, recording: Recording, budget: Budge
     ------
     ValueError : for an unknown name, and if it cannot read this setting; the message says why
     """
-    if isinstance(representation, type):
-        raise ValueError(f"{representation.__name__} is a class; give an instance: {representation.__name__}(...)")
+    check_representation(representation)
     if isinstance(representation, str):
         encoder = _named(representation, setting, recording, budget)
     elif callable(getattr(representation, 'initial_state', None)):  # some memories have `encode`, too
@@ -442,13 +458,8 @@ def fitted(representation, setting: Setting, recording: Recording, budget: Budge
         encoder = deepcopy(representation)
         if getattr(encoder, 'inputs', '') == 'sensors' and 'sensors' not in recording[0].obs:
             encoder = OnNumbers(encoder, budget.seed)
-    elif callable(representation):
-        encoder = as_encoder(representation)
     else:
-        raise ValueError(
-            f"a representation is a name, an encoder, a torch module, a function, a memory or an agent; got "
-            f"{type(representation).__name__}"
-        )
+        encoder = as_encoder(representation)
     if callable(getattr(encoder, 'fit', None)):
         encoder = encoder.fit(recording) or encoder
     return encoder
@@ -465,9 +476,10 @@ def representation_codes(
     fit : see `fitted`
     """
     if isinstance(representation, (list, tuple)):
-        if [len(c) for c in representation] != recording.lengths.tolist():
+        codes = episode_codes(representation, recording, gaps=True)
+        if codes[0].ndim != 2:
             raise ValueError(f"codes are one array (T, n_codes) for each of the {len(recording)} episodes")
-        return [np.asarray(c)[:: setting.every] for c in representation]
+        return [c[:: setting.every] for c in codes]
     return moment_codes(fitted(representation, setting, recording, budget, fit), setting, recording)
 
 # %% ../../../nbs/09_studies/matrix/01_representations.ipynb #5afe0002

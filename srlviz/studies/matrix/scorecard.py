@@ -12,7 +12,7 @@ import math
 import platform
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -50,7 +50,7 @@ from ...figures.frames import frame_uri
 from ...figures.scores.score_map import number, signed
 from ...figures.style import pretty
 from .cross_evaluation import ask_all, code_questions
-from .representations import Budget, representation_codes
+from .representations import Budget, check_representation, representation_codes
 from ..load import read_recording, table_keywords
 from .settings import Setting, find_setting, is_rows
 from ..methods import method_name
@@ -364,6 +364,13 @@ def scorecard(
     if not (is_real(seconds) and seconds > 0):
         raise ValueError(f"seconds is a number above 0; got {seconds!r:.80}")
     deadline = time.monotonic() + seconds
+    for what, names in (('questions', questions), ('references', references)):
+        if isinstance(names, str) or not isinstance(names, Iterable):
+            raise ValueError(f"{what} is a list of names; got {names!r:.80}")
+    if n is not None:
+        check_whole(n, 'n', 1)
+    if fit not in (None, True, False):
+        raise ValueError(f"fit is True, False or None; got {fit!r:.80}")
     one = isinstance(worlds, (str, Setting, Recording)) or not isinstance(worlds, (list, tuple))
     worlds = _read_worlds([worlds] if one else worlds, columns)
     settings = [find_setting(world, **({} if n is None else dict(n=n))) for world in worlds]
@@ -380,6 +387,7 @@ def scorecard(
         name = name or own_name
     if isinstance(representation, np.ndarray):
         representation = list(representation)
+    check_representation(representation)
     name = _checked_name(name or representation_name(representation))
     if isinstance(representation, str) and representation == name:
         references = [r for r in references if r != name]
@@ -438,7 +446,7 @@ class _Run:
         recording, moments = self.recordings[setting.name], self.moments[setting.name]
         started = time.process_time()
         few = too_few_rows(int(moments.lengths[moments.split == 'test'].sum()), setting, recording)
-        if few:
+        if few and not isinstance(representation, (list, tuple)):
             self._refuse(row, setting, dict.fromkeys(self.asked, few))
             return
         try:
@@ -447,6 +455,9 @@ class _Run:
             self.failures.setdefault(setting.name, e)
             if row != 'belief':  # most worlds have no exact belief, and need no row that says so
                 self._refuse(row, setting, dict.fromkeys(self.asked, str(e)))
+            return
+        if few:
+            self._refuse(row, setting, dict.fromkeys(self.asked, few))
             return
         answers, reasons = ask_all(codes, moments, self.asked, seed=self.budget.seed, deadline=self.deadline)
         for question, answer in answers.items():
@@ -739,6 +750,8 @@ def merge_cards(cards: Sequence[Scorecard | str | Path]) -> Scorecard:
     """
     if isinstance(cards, (str, Path, Scorecard)):
         raise ValueError(f"cards is a list of cards or paths; got {cards!r:.80}")
+    if not isinstance(cards, Iterable):
+        raise ValueError(f"cards is a list of cards or paths; got {type(cards).__name__}")
     cards = [card if isinstance(card, Scorecard) else load_card(card) for card in cards]
     if not cards:
         raise ValueError("merge_cards needs at least one card")

@@ -346,6 +346,11 @@ def _named_memories(memories) -> dict:
     for name, memory in memories.items():
         is_agent = not isinstance(memory, type) and callable(getattr(memory, 'rows', None))
         named[name] = _AgentMemory(memory) if is_agent else memory
+        if not is_agent and not callable(getattr(memory, 'initial_state', None)):
+            raise ValueError(
+                f"memories are name -> memory (a module with initial_state), its class, or an agent; {name!r} is "
+                f"{type(memory).__name__}"
+            )
     return named
 
 

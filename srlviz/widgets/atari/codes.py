@@ -212,7 +212,7 @@ class InfoNCEMap(Explorer):
     cell = traitlets.Tuple(traitlets.Int(), traitlets.Int(), default_value=(0, 0))
     episode, t = traitlets.Int(0), traitlets.Int(0)
 
-    def __init__(self, encoder, recording, *, n_pairs=64, seed=0, stride=None, field=None, interactive=None):
+    def __init__(self, encoder, recording: Recording, *, n_pairs=64, seed=0, stride=None, field=None, interactive=None):
         super().__init__(interactive)
         self.losses = PairLosses(encoder, recording, n_pairs, seed, stride, field)
         plain = dict(config=dict(displayModeBar=False))
@@ -677,7 +677,7 @@ class NearestFrames(Explorer):
     method, factor = (traitlets.Unicode(None, allow_none=True) for _ in range(2))
     live = traitlets.Bool(True)
 
-    def __init__(self, neighbours, recording, *, episode=0, t=0, k=6, apart=30, interactive=None):
+    def __init__(self, neighbours, recording: Recording, *, episode=0, t=0, k=6, apart=30, interactive=None):
         if not len(recording) or not pick_camera(recording[0].obs):
             has = ', '.join(recording[0].obs) if len(recording) else 'no episodes'
             raise ValueError(f"neighbours are shown as frames; the recording has {has}")

@@ -461,6 +461,8 @@ class RAMExplorer(Explorer):
         frames: int = 2,
         interactive: bool | None = None,
     ):
+        if not hasattr(lab, 'frame'):
+            raise ValueError(f"lab is a RAMLab of a game, such as RAMLab('pong'); got {type(lab).__name__}")
         _check_search(recording, predict)
         super().__init__(interactive)
         self.lab, self.size, names = lab, np.shape(lab.frame)[:2], byte_names(lab.labels)
