@@ -904,8 +904,10 @@ def with_question_split(recording: Recording) -> Recording:
 
     Raises
     ------
-    ValueError : for fewer than three episodes
+    ValueError : for what is no recording, and fewer than three episodes
     """
+    if not isinstance(recording, Recording):
+        raise ValueError(f"recording is a Recording, whose factors are probed; got {type(recording).__name__}")
     if 'probe' in recording.split:
         return recording
     if len(recording) < 3:

@@ -280,10 +280,21 @@ def load_probe(folder: str | Path) -> Probed:
     regressions = load_answers(inside(folder, 'regressions.npz')) if names else []
     if len(regressions) != len({*names}) or not all(isinstance(a.question, Regression) for a in regressions):
         raise ValueError(f"{path}: regressions are {names!r:.80}; regressions.npz has other answers")
-    answers = dict(zip(names, regressions))
-    return Probed(
-        dict(zip(header['labels'], results)), scores, recording, left_out, fitted, optional['in_order'], answers
-    )
+    probes, answers = dict(zip(header['labels'], results)), dict(zip(names, regressions))
+    _check_scores(inside(folder, 'scores.csv'), scores, probes, 'f1', 'label')
+    _check_scores(inside(folder, 'scores.csv'), scores, answers, 'r2_linear', 'method')
+    return Probed(probes, scores, recording, left_out, fitted, optional['in_order'], answers)
+
+
+def _check_scores(path: Path, scores: pd.DataFrame, answers: Mapping[str, Answer], metric: str, by: str) -> None:
+    "Compare the table of a saved probe with its answers, whose names are those of its column `by`"
+    rows = with_labels(scores[(scores['source'] == 'srlviz') & (scores['metric'] == metric)])
+    for name, answer in answers.items():
+        values = answer.values(metric)
+        of_targets = rows[(rows[by] == name) & rows['target'].isin(values.index.drop('mean'))]
+        found = of_targets.set_index('target')['value']
+        if not np.allclose(found, values[found.index], rtol=1e-5) or len(found) < values.drop('mean').notna().sum():
+            raise ValueError(f"{path}: the {metric} of {name!r:.80} differs from that of its answer")
 
 # %% ../../nbs/09_studies/05_quick.ipynb #d1ad53ff
 _EPISODES, _MAX_STEPS = 50, 200  # that are played in an environment
