@@ -1,12 +1,15 @@
 """Test wrong calls: each is refused at the door, in one sentence that names the argument and what came."""
 
+import linecache
+
 import numpy as np
 import pandas as pd
 import pytest, torch
 
 import srlviz
 from srlviz import Episode, Factor, ProbeCallback, Recording
-from srlviz.data.importers import load_csv
+from srlviz.core.metrics import questions
+from srlviz.data.importers import add_video, load_csv, load_lerobot, load_minari
 from srlviz.evaluate.probe import linear_probe
 from srlviz.evaluate.questions.probe import LinearProbe
 from srlviz.evaluate.questions.regression import Regression
@@ -20,7 +23,7 @@ def recording():
     "Twelve episodes of noise with a factor of two classes"
     rng = np.random.default_rng(0)
     x = [rng.normal(size=(30, 3)).astype(np.float32) for _ in range(12)]
-    episodes = [Episode({'x': rows}, factors={'up': rows[:, 0] > 0}) for rows in x]
+    episodes = [Episode({'x': rows}, rewards=rows[:, 1] > 0, factors={'up': rows[:, 0] > 0}) for rows in x]
     return Recording(episodes, 'noise', factors=[Factor('up')]).with_split(probe=0.6, valid=0.2, test=0.2)
 
 
@@ -80,3 +83,221 @@ def test_a_workbench_with_too_few_codes_is_refused(recording):
     result = srlviz.probe(lambda x: x, recording, epochs=1, progress=False)
     with pytest.raises(ValueError, match='codes'):
         result.workbench(codes={'net': result.codes['net'][:3]})
+
+
+EPISODE = {
+    'obs': [None, 3, 'x', [1], X, {'x': [[1, 2], [3]]}, {'x': [None]}, {'x': X + 1j}, {3: X}, {'x': 3}],
+    'factors': [3, 'x', X, ['a'], {'a': None}, {'a': np.zeros((4, 2))}, {'a': 1j}],
+    'actions': [3, 'x', [1], [None] * 4],
+    'rewards': [3, ['a'] * 4, np.zeros((4, 2))],
+    'about': [None, 3, 'x', [1], ['a'], Factor('a')],
+    'ended': [None, 'done'],
+    'name': [None, 3],
+}
+RECORDING = {
+    'episodes': [None, 3, 'x', X, {}, [X], [None], [[]], iter([]), pd.DataFrame({'a': [1]})],
+    'factors': [3, 'a', ['a'], [None], X],
+    'split': ['test', 3, {}, ['train'], ['test', 'test']],
+    'meta': [3, 'x', [1], X],
+    'name': [None, 3],
+    'hz': ['x', -1, 0],
+}
+ARRAYS = {
+    'obs': [None, 3, [], {}, {'vector': 'a'}, np.zeros((0, 3)), X + 1j],
+    'factors': [3, 'x', X, ['a'], {'a': X}],
+    'episode': [3, 'run', [1], pd.DataFrame({'a': range(4)})],
+    'ended': [None, 3, 'x', []],
+    'about': [None, 3, ['a']],
+    'split': [3, 'test'],
+    'meta': [3],
+}
+TABLE = {
+    'episode': [3, ['run'], X],
+    'factors': [None, 3, [['a']], X],
+    'obs': [3, X, {'a': 3}],
+    'actions': [3, X],
+    'time': [3, ['t']],
+    'about': [3, ['a']],
+    'meta': [3],
+}
+
+
+def cases(arguments):
+    "Each argument with each of its wrong values"
+    return [pytest.param(k, value, id=f'{k}-{i}') for k, values in arguments.items() for i, value in enumerate(values)]
+
+
+@pytest.mark.parametrize('name, value', cases(EPISODE))
+def test_an_episode_names_what_it_cannot_take(name, value):
+    with pytest.raises(ValueError) as error:
+        Episode(**{'obs': {'x': X}, name: value})
+    assert is_ours(error)
+
+
+@pytest.mark.parametrize('name, value', cases(RECORDING))
+def test_a_recording_names_what_it_cannot_take(name, value):
+    with pytest.raises(ValueError) as error:
+        Recording(**{'episodes': [Episode({'x': X})], name: value})
+    assert is_ours(error)
+
+
+@pytest.mark.parametrize('name, value', cases(ARRAYS))
+def test_arrays_that_are_no_recording_are_named(name, value):
+    with pytest.raises(ValueError) as error:
+        Recording.from_arrays(**{'obs': X, name: value})
+    assert is_ours(error)
+
+
+@pytest.mark.parametrize('name, value', cases(TABLE))
+def test_columns_that_a_table_does_not_have_are_named(name, value):
+    table = pd.DataFrame({'run': [0, 0, 1, 1], 'a': [0.1, 0.5, 0.2, 0.7], 't': [0, 1, 0, 1]})
+    with pytest.raises(ValueError) as error:
+        Recording.from_table(table, **{name: value})
+    assert is_ours(error)
+
+
+@pytest.mark.parametrize('index', [None, 1.5, True, {}, (1, 2), [99], ['test'], X, 99, 'train'], ids=repr)
+def test_a_recording_says_what_it_is_indexed_by(index, recording):
+    with pytest.raises((TypeError, IndexError, KeyError)) as error:
+        recording[index]
+    assert is_ours(error)
+
+
+def is_ours(error) -> bool:
+    "Whether an error is raised by a statement of srlviz, with words"
+    last = error.tb
+    while last.tb_next:
+        last = last.tb_next
+    path = last.tb_frame.f_code.co_filename
+    statement = linecache.getline(path, last.tb_lineno)
+    return '/srlviz/' in path and 'raise ' in statement and len(str(error.value)) > 10
+
+
+WRONG_CODES = {
+    'None': lambda c: None,
+    'a number': lambda c: 3,
+    'text': lambda c: 'codes',
+    'a set': lambda c: {1, 2},
+    'a table': lambda c: pd.DataFrame(np.concatenate(c)),
+    'an empty list': lambda c: [],
+    'too few': lambda c: c[:3],
+    'one array of all rows': lambda c: np.concatenate(c),
+    'lists without arrays': lambda c: [None] * len(c),
+    'one number an episode': lambda c: [1.0] * len(c),
+    'words': lambda c: [rows.astype(str) for rows in c],
+    'complex numbers': lambda c: [rows + 1j for rows in c],
+    'no columns': lambda c: [rows[:, :0] for rows in c],
+    'no rows': lambda c: [rows[:0] for rows in c],
+    'three dimensions': lambda c: [rows[:, None] for rows in c],
+    'another width': lambda c: [rows[:, : 2 + i % 2] for i, rows in enumerate(c)],
+    'infinite': lambda c: [rows * np.inf for rows in c],
+}
+ABOUT_CODES = [name for name, cls in questions().items() if cls.needs == 'codes' and name not in ('targets', 'belief')]
+
+
+@pytest.mark.parametrize('question', ABOUT_CODES)
+def test_every_question_refuses_wrong_codes_and_recordings(question, recording):
+    ask = questions()[question]().ask
+    right = [e.obs['x'] for e in recording]
+    for name, change in WRONG_CODES.items():
+        with pytest.raises(ValueError, match='codes') as error:
+            ask(change(right), recording, progress=False)
+        assert is_ours(error), name
+    for wrong in (None, 3, [], X, recording[0]):
+        with pytest.raises(ValueError, match='(?i)recording') as error:
+            ask(right, wrong, progress=False)
+        assert is_ours(error), wrong
+
+
+@pytest.mark.parametrize('question', ABOUT_CODES)
+def test_every_question_refuses_wrong_codes_and_factors_by_split(question, recording):
+    answer = questions()[question]().answer
+    X_, Y = codes(recording)
+    wrong_codes = [None, 3, {**X_, 'test': X_['test'][:, :2]}, {**X_, 'test': X_['test'][:5]}, {s: None for s in X_}]
+    for change in (lambda x: x.astype(str), lambda x: x + 1j, lambda x: x[:, 0], lambda x: x[:, :0], lambda x: x[:0]):
+        wrong_codes.append({s: change(x) for s, x in X_.items()})
+    for wrong in wrong_codes:
+        with pytest.raises(ValueError) as error:
+            answer(wrong, Y, progress=False)
+        assert is_ours(error)
+    for wrong in (None, 3, {}, {s: None for s in Y}, {**Y, 'test': Y['test'].set_axis(['other'], axis=1)}):
+        with pytest.raises(ValueError) as error:
+            answer(X_, wrong, progress=False)
+        assert is_ours(error)
+
+
+@pytest.mark.parametrize('name', sorted(questions()))
+def test_every_question_checks_the_types_of_its_arguments(name):
+    cls = questions()[name]
+    for field in cls.__dataclass_fields__:
+        with pytest.raises(ValueError, match=field):
+            cls(**{field: object()})
+
+
+@pytest.mark.parametrize('name', sorted(srlviz.catalog('widgets')))
+@pytest.mark.parametrize('wrong', [3, X, [None], object()], ids=['number', 'array', 'list', 'object'])
+def test_every_explorer_names_what_it_cannot_show(name, wrong, recording):
+    second = [recording] if name in ('CodesExplorer', 'NearestFrames', 'InfoNCEMap') else []
+    second = [{}] if name == 'ReconstructionBrowser' else second
+    with pytest.raises(ValueError) as error:
+        srlviz.catalog('widgets')[name](wrong, *second)
+    assert is_ours(error)
+
+
+NO_PATHS = [load_csv, srlviz.load, load_lerobot, load_minari]
+
+
+@pytest.mark.parametrize('read', NO_PATHS, ids=lambda f: f.__name__)
+def test_readers_say_that_something_is_no_path(read):
+    for wrong in (None, 3, [], {}, object(), True):
+        with pytest.raises(ValueError, match='path') as error:
+            read(wrong)
+        assert is_ours(error)
+
+
+def test_films_and_folders_are_paths_too(recording):
+    for call in (
+        lambda: add_video(recording, [3] * 12),
+        lambda: add_video(None, 'a.mp4'),
+        lambda: recording.save(None),
+    ):
+        with pytest.raises(ValueError, match='path|Recording') as error:
+            call()
+        assert is_ours(error)
+
+
+@pytest.mark.parametrize('wrong', [None, 3, {1}, b'x', int, 'nope'], ids=repr)
+def test_a_scorecard_looks_at_its_representation_before_it_records(wrong):
+    with pytest.raises(ValueError) as error:
+        srlviz.scorecard(wrong, ['pong'], progress=False)
+    assert is_ours(error)
+
+
+@pytest.mark.parametrize('options', [dict(n=0), dict(n='x'), dict(fit='x'), dict(questions=3), dict(references='raw')])
+def test_a_scorecard_names_a_wrong_argument(options, recording):
+    with pytest.raises(ValueError, match=[*options][0]):
+        srlviz.scorecard([e.obs['x'] for e in recording], recording, progress=False, **options)
+
+
+def test_a_small_recording_hides_no_wrong_codes(recording):
+    for change in WRONG_CODES.values():
+        with pytest.raises(ValueError) as error:
+            srlviz.scorecard(change([e.obs['x'] for e in recording]), recording, progress=False, questions=['rank'])
+        assert is_ours(error)
+
+
+def test_links_and_sweeps_say_what_they_take():
+    for call in (
+        lambda: srlviz.link(3),
+        lambda: srlviz.link([Workbench]),
+        lambda: srlviz.link(traits='t'),
+        lambda: srlviz.sweep([], dict(a=[1]), 'out'),
+        lambda: srlviz.sweep(max, dict(a=[1]), 'out'),
+        lambda: srlviz.catalog(X),
+        lambda: srlviz.paper_scores(X),
+        lambda: srlviz.merge_cards(None),
+        lambda: srlviz.explore('pca', 3),
+    ):
+        with pytest.raises(ValueError) as error:
+            call()
+        assert is_ours(error)

@@ -409,7 +409,9 @@ _MAKERS = (  # types of rows in time, and the call that makes a recording of one
 
 
 def _check_recording(question: 'Question', recording) -> None:
-    "Refuse rows in time that are no recording, with the call that makes one"
+    "Refuse what is no recording, nor a table of targets with `windows`; of rows in time with the call that makes one"
+    if isinstance(recording, Recording) or hasattr(recording, 'windows'):
+        return
     for kind, maker in _MAKERS:
         if isinstance(recording, kind):
             shown = repr(str(recording))[:80] if isinstance(recording, (str, Path)) else ''
@@ -417,6 +419,10 @@ def _check_recording(question: 'Question', recording) -> None:
                 f"the recording of the question {question.name!r} is a Recording, got {type(recording).__name__}: "
                 f"{maker.format(shown)} makes one, and its with_split(probe=0.6, valid=0.2, test=0.2) divides it"
             )
+    raise ValueError(
+        f"the recording of the question {question.name!r} is a Recording, got {type(recording).__name__}: "
+        "srlviz.record makes one of a world, srlviz.load of a file"
+    )
 
 
 def _checked(ask):
@@ -609,7 +615,7 @@ def _check_finite(factors: Mapping) -> None:
             if is_number(column) and np.isinf(column).any():
                 n = int(np.isinf(column).sum())
                 raise ValueError(
-                    f"the factor {name!r:.80} is infinite in {n:,} rows of the split {split!r}; leave them out"
+                    f"the factor {name!r:.80} has {n:,} values in split {split!r} that are infinite; drop these rows"
                 )
 
 

@@ -508,7 +508,8 @@ def check_answers(answers: Mapping) -> dict:
     """Return answers by name, each an answer or a list of them; a ValueError names what is none."""
     for name, several in answers.items():
         for answer in several if isinstance(several, (list, tuple)) else [several]:
-            if not (hasattr(answer, 'truth') and hasattr(answer, 'predicted')):
+            has_items = isinstance(answer, Answer) or isinstance(getattr(answer, 'items', None), pd.DataFrame)
+            if not has_items and not (hasattr(answer, 'truth') and hasattr(answer, 'predicted')):
                 raise ValueError(f"answers: {name!r} is {type(answer).__name__}; expected an Answer, or a list of them")
     return dict(answers)
 
