@@ -20,7 +20,7 @@ from ...agents.actor_critic import as_memory
 from ...agents.player import load_agents
 from ...core.names import catalog_names, unknown
 from ...core.parameters import Parameters
-from ...core.recordings import Recording, episode_codes
+from ...core.recordings import Recording, code_arrays, episode_codes
 from ...core.saving import is_fitted
 from ...core.states import stepped_states
 from ...core.training import epoch_batches, seeded, train
@@ -428,6 +428,8 @@ def check_representation(representation) -> None:
             "a representation is a name, an encoder, a torch module, a function, a memory, an agent, or codes, one "
             f"array for each episode; got {type(representation).__name__}"
         )
+    if isinstance(representation, (list, tuple)) and not code_arrays(representation):
+        raise ValueError("codes are one array (T, n_codes) for each episode; got an empty list")
 
 
 def fitted(representation, setting: Setting, recording: Recording, budget: Budget = Budget(), fit: bool | None = None):
