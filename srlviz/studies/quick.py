@@ -527,6 +527,8 @@ def probe(
         task = prepared.name or 'own'
         how = {name: value for name, value in LinearProbe.defaults.items() if name != 'norm'}
         methods = {m.name: _for_steps(m, prepared, [*prepared.factors, *numbers.factors]) for m in methods.values()}
+    data = 'random' if game is not None and policy == 'random' else ''
+    columns = dict(study=study, task=task, data=data, inputs='frames' if game is not None else '')
     fitted, regressions = {}, {}
     fit = prepared['fit' if 'fit' in prepared.split else 'probe'].replace(split=None)
     with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as folder:
@@ -549,14 +551,13 @@ def probe(
                 for answer in results.values():
                     answer.warn(overlap)
             groups = {f.name: f.group for f in prepared.factors}
-            table = probe_table(results, study=study, task=task, groups=groups, seed=seed, paper=False)
+            table = probe_table(results, groups=groups, seed=seed, paper=False, **columns)
         else:
             for m in methods.values():
                 fitted[m.name] = FittedMethod(m, fit, prepared, folder, encoder, progress=progress)
             results, table = {}, pd.DataFrame(columns=list(SCORE_COLUMNS))
         if numbers.factors:
             codes = {name: f.codes for name, f in fitted.items()}
-            columns = dict(study=study, task=task, data='random', inputs='frames')
             regressions, more = _ask_regressions(codes, numbers, seed, **columns)
             tables = [t for t in (table, more) if len(t)]
             if not tables:

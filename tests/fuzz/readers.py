@@ -1116,7 +1116,13 @@ _TARGETS = json_with(
 )
 _TARGET_TABLE = plain.parquet_with(
     (),
-    {'flight': TEXT, 'split': one_of(*SPLITS), 'episode': whole(), 'start': whole(), 'wind': NUMBER, 'fails': NUMBER},
+    {
+        'flight': TEXT,
+        'split': one_of(*SPLITS),
+        'episode': whole(),
+        'start': whole(),
+        **dict.fromkeys(('wind', 'fails'), lambda v: v is None or v != v or NUMBER(v)),  # NaN: not known
+    },
 )
 
 

@@ -326,6 +326,8 @@ def _read_factors(path: Path, features: Mapping[str, dict]) -> pd.DataFrame:
         head, *rows = csv.reader(io.StringIO(read_bytes(path).decode('utf-8'), newline=''), strict=True)
         if len(set(head)) < len(head):
             raise ValueError("a column is in it twice")
+        if not rows and any(name.startswith('factor.') for name in features):
+            raise ValueError("it has no factor, and the recording has")
         for i, row in enumerate(rows):
             if len(row) != len(head):
                 raise ValueError(f"row {i} has {len(row)} fields; expected {len(head)}")

@@ -300,14 +300,14 @@ def probe_table(
     results : label -> result, as returned by `probe_methods`
     study, task, seed, inputs, budget : values of the columns of these names
     groups : variable -> category
-    data : 'random' or 'ppo', the policy of the probed recording
+    data : 'random' or 'ppo', the policy of the probed recording; '' for others
     paper : include the paper's rows for the task
 
     Returns
     -------
     Checked score table
     """
-    if data not in DATA:
+    if data not in ('', *DATA):
         raise unknown('data', data, DATA)
     columns = dict(study=study, task=task, groups=groups, seed=seed, data=data, inputs=inputs, budget=budget)
     tables = [r.scores(method=split_label(label)['method'], **columns) for label, r in results.items()]
