@@ -21,9 +21,11 @@ from srlviz.core.files import (
     TABLE,
     TEXTS,
     Field,
+    as_path,
     atomic_folder,
     check_fields,
     check_name,
+    check_whole,
     inside,
     make_folder,
     read_json,
@@ -310,7 +312,9 @@ def _is_environment(data) -> bool:
 
 def _given_recording(data, columns: Mapping, policy, seed: int) -> Recording | None:
     "Read or record `data`; None stays None."
-    given = {k: v for k, v in columns.items() if v is not None and (k != 'factors' or len(v))}
+    given = {k: v for k, v in columns.items() if v is not None}
+    if hasattr(columns['factors'], '__len__') and not len(columns['factors']):  # the default
+        del given['factors']
     if data is None:
         if given:
             raise ValueError(f"{', '.join(given)} name columns of data, and there is none")
@@ -505,6 +509,7 @@ def probe(
     ValueError : neither or both of game and data, too few episodes, no factor to probe, a network that refuses its
         input (the error states its shape and how to change it)
     """
+    _check_options(net, norms, epochs, seed, baselines, probing, out)
     if data is None and game is None:
         models = [x for x in (net.values() if isinstance(net, Mapping) else [net]) if is_sb3(x)]
         data = environment_of(models[0]) if models else None
@@ -569,6 +574,21 @@ def probe(
     return Probed(results, table, prepared, left_out, fitted, in_order, regressions)
 
 # %% ../../nbs/09_studies/05_quick.ipynb #40adedb1
+def _check_options(net, norms, epochs, seed, baselines, probing, out) -> None:
+    "Refuse arguments of `probe` of another type, before anything is recorded"
+    if isinstance(net, Mapping) and not net:
+        raise ValueError("net is an empty mapping; give a network, or name -> network")
+    check_whole(seed, 'seed')
+    check_whole(epochs, 'epochs', 1)
+    for name, value in dict(norms=norms, baselines=baselines).items():
+        if not isinstance(value, (str, list, tuple)):
+            raise ValueError(f"{name} is a list of names; got {type(value).__name__}: {value!r:.80}")
+    if probing is not None and not isinstance(probing, Mapping):
+        raise ValueError(f"probing is a dict of arguments of the probe; got {type(probing).__name__}: {probing!r:.80}")
+    if out is not None:
+        as_path(out)
+
+
 def _named_methods(net, options) -> dict:
     "name -> Method; networks and functions read frames as `options` state"
 

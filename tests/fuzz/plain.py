@@ -103,12 +103,12 @@ def integer(low=-(2**53), high=2**53):
 WORDS = lambda v: not re.search('[\0-\x1f\x7f]', v)
 
 
-def csv_with(free: dict, otherwise=None, rows='any', unique=(), columns='same', check=lambda rows: True):
+def csv_with(free: dict, otherwise=None, rows='any', unique=(), columns='same', check=lambda rows: True, empty=False):
     """Plain if the header is unchanged, every row is complete, and new cells pass the test of their column.
 
     rows : 'any' number, or the 'same' number;  unique : columns that together identify a row
     columns : 'same', or 'some': optional columns of `free` may be missing, and others may be added
-    otherwise : test of the columns that are not in `free`
+    otherwise : test of the columns that are not in `free`;  empty : whether there may be no row
     """
 
     def rule(old, new, differ):
@@ -120,7 +120,7 @@ def csv_with(free: dict, otherwise=None, rows='any', unique=(), columns='same', 
         if lost - {k for k, v in free.items() if v in (WORDS, numeral_or_nothing)}:
             return False
         body = [r for r in b[1:] if r]
-        if not body or any(len(r) != len(head) for r in body) or rows == 'same' and len(body) != len(a) - 1:
+        if not (body or empty) or any(len(r) != len(head) for r in body) or rows == 'same' and len(body) != len(a) - 1:
             return False
         table, known = [dict(zip(head, r)) for r in body], [dict(zip(a[0], r)) for r in a[1:]]
         for c in (c for c in head if c in a[0]):

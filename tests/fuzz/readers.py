@@ -246,7 +246,7 @@ def _splits_rule(old, new, differ):
     return {*b} <= {*SPLITS, ''} and len({*keys}) == len(keys) and {*keys} <= {f'{i:06}' for i in range(3)} and bool(a)
 
 
-_FACTORS = csv_with({'group': WORDS, 'unit': WORDS, 'kind': one_of(*KINDS)}, unique=('name',))
+_FACTORS = csv_with({'group': WORDS, 'unit': WORDS, 'kind': one_of(*KINDS)}, unique=('name',), empty=True)
 _EPISODES = plain.parquet_with(('key', 'length', 'shard', 'row'), {'ended': one_of(*ENDINGS), 'name': TEXT})
 _INFO = json_with({'name': TEXT, 'hz': RATE, 'meta': ANY, 'meta.*': ANY})
 _NOTE = json_with({'name': TEXT})

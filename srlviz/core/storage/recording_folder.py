@@ -23,7 +23,7 @@ from ..files import COUNT, FILES, NUMBER, POSITIVE, RATE, TABLE, TEXT, Field, ch
 from ..files import all_inside, atomic_path, inside, read_bytes, read_json, reading
 from ..files import remove_temporary, write_json
 from .film import FrameFile
-from .features import ENDINGS, check_factors, check_features, check_rate, check_split
+from .features import ENDINGS, FACTOR_FIELDS, check_factors, check_features, check_rate, check_split
 from .features import films, row_bytes, singles, step_features, stored_factor
 from .manifest import LazyColumns, check_files, file_faults, is_finished, links, read_info
 from .manifest import stored_file, unfinished
@@ -326,8 +326,8 @@ def _read_factors(path: Path, features: Mapping[str, dict]) -> pd.DataFrame:
         head, *rows = csv.reader(io.StringIO(read_bytes(path).decode('utf-8'), newline=''), strict=True)
         if len(set(head)) < len(head):
             raise ValueError("a column is in it twice")
-        if not rows and any(name.startswith('factor.') for name in features):
-            raise ValueError("it has no factor, and the recording has")
+        if 'name' not in head or {*head} - {*FACTOR_FIELDS}:
+            raise ValueError(f"its columns are {head!r:.80}; expected name and some of {', '.join(FACTOR_FIELDS[1:])}")
         for i, row in enumerate(rows):
             if len(row) != len(head):
                 raise ValueError(f"row {i} has {len(row)} fields; expected {len(head)}")
