@@ -112,7 +112,8 @@ def test_a_setting_of_the_scorecard_reads_a_camera_as_the_frame():
 
 
 def test_frames_behind_a_score_follow_the_camera():
-    net = as_encoder(nn.Flatten(), scale=255, size=(8, 8), inputs='top')
+    one_pixel = nn.Sequential(nn.Flatten(), nn.AvgPool1d(192))  # does not know x, so that there are wrong predictions
+    net = as_encoder(one_pixel, scale=255, size=(8, 8), inputs='top')
     heat = srlviz.explore(srlviz.probe({'net': net}, robot(), progress=False, baselines=()))
     heat.side.predictions.show('x', 'net')
     film = heat.side.film

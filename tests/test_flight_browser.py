@@ -244,7 +244,7 @@ def test_filters_and_buttons_open_and_close_flights():
         with pytest.raises(traitlets.TraitError):
             setattr(f, trait, wrong)
     for wrong in ('landings', [make_flight()], None):
-        with pytest.raises(ValueError, match=f'Recording or an Episode; got .* .{type(wrong).__name__}.'):
+        with pytest.raises(ValueError, match=f'recording must be .*Recording.*; got .* .{type(wrong).__name__}.'):
             FleetBrowser(wrong)
         with pytest.raises(ValueError):
             FlightBrowser(wrong)
