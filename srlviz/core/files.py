@@ -637,7 +637,7 @@ def cells_of_text(table):
 
     A text that begins with = + - @, a tab or a line break begins with an apostrophe then; numbers stay as they are.
     """
-    cells = table.rename(columns=lambda name: as_cell(name))
+    cells = table.rename(columns=as_cell)
     for i, dtype in enumerate(cells.dtypes):
         if dtype.kind not in 'biufcmM':
             cells.isetitem(i, cells.iloc[:, i].map(as_cell))
@@ -895,7 +895,8 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
     place = temporary.with_name(f'{temporary.name}.lock')
     with open_lock(place) as lock:
         try:
-            lock_file(lock)
+            with suppress(BlockingIOError):  # another writer looks whether it is abandoned
+                lock_file(lock)
             temporary.mkdir()  # `tempfile` would not follow the umask
             with _explain_full_disk(path, temporary):
                 yield temporary
