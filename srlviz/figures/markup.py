@@ -16,9 +16,11 @@ import plotly.graph_objects as go
 _JOINER = '\u2060'
 _FOREIGN = re.compile(
     rf'<(?!{_JOINER}|/?(?:b|i|br|em|strong|sub|sup|extra) ?/?>|/span>'
-    r'|span style="(?:(?!url)[-\w:;.,#()% ])*">)',
+    r'|span style="(?:(?!url)[-\w:;.,#()% ])*">)'
+    r'|[\u202a-\u202e\u2066-\u2069]',  # marks of direction
     re.I,
 )
+_NUMBERED = re.compile(rf'{_JOINER}\\u(20[0-9a-f]{{2}})')
 
 
 def unlinked(x: Any) -> Any:
@@ -49,7 +51,7 @@ def _foreign(x: Any) -> bool:
 def _joined(x: Any) -> Any:
     "Insert the word joiner in every text of a part"
     if isinstance(x, str):
-        return _FOREIGN.sub('<' + _JOINER, x)
+        return _FOREIGN.sub(lambda m: '<' + _JOINER if m[0] == '<' else _JOINER + ascii(m[0])[1:-1], x)
     if isinstance(x, dict):
         return {k: '' if _elsewhere(k, v) else _joined(v) for k, v in x.items()}
     if isinstance(x, (list, tuple)):
@@ -80,5 +82,5 @@ def unlinked_figure(fig: go.Figure, kind: type[go.Figure] = go.Figure, **layout)
 def original(x: Any) -> Any:
     """Restore the text, or list of texts, that was passed to `unlinked`."""
     if isinstance(x, str):
-        return x.replace('<' + _JOINER, '<')
+        return _NUMBERED.sub(lambda m: chr(int(m[1], 16)), x.replace('<' + _JOINER, '<'))
     return [original(v) for v in x] if isinstance(x, (list, tuple)) else x

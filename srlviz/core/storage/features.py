@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from ..files import MAX_BYTES, Field, check_fields, is_whole
+from ..names import printable
 from .film import check_film_name
 
 # %% ../../../nbs/00_core/storage/00_features.ipynb #fbea3843
@@ -102,8 +103,8 @@ RESERVED_NAMES = ('', 'episode', 't', 'mean')  # columns of every table of steps
 
 
 def factor_label(name: str) -> str:
-    """Return the default label of a factor: `agent_x` becomes `agent x`."""
-    return name.replace('_', ' ').strip() or name
+    """Return the default label of a factor: `agent_x` becomes `agent x`. Characters that hide are escaped."""
+    return printable(' '.join(name.replace('_', ' ').splitlines()).strip() or name)
 
 
 def check_words(name: str, kind: str, label, names) -> None:
