@@ -585,7 +585,7 @@ def caveat_words(caveats: pd.DataFrame) -> str:
     for variable, part in constant.groupby('variable', sort=False):
         words += f"; {variable} never changes in {' and '.join(part['split'])}"
     if len(unseen):
-        words += f"; {unseen['n_rows'].sum():,} test rows have values that 'probe' has not"
+        words += f"; {unseen['n_rows'].sum():,} values in 'test' that no row of 'probe' has"
         words += f" ({', '.join(unseen['variable'])})"
     return words
 
