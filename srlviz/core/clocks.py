@@ -31,6 +31,7 @@ _PAUSE = 5.5  # usual steps
 _UNEVEN = 0.1  # share of a step, as of months, or of stamps in whole milliseconds at 64 Hz
 _DATE = '(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])([0-9]{6})?'  # 20260131
 _YEARS = 3e7, 4.2e9  # seconds since 1970 of the years 1971 to 2103
+_SERIAL_DAYS = 25_569, 73_050  # as a spreadsheet counts those of 1970 to 2099
 _MISSING = frozenset({'NaT', 'nat', '', *MISSING_WORDS})
 _CURE = "pd.to_datetime(column, format=...)"
 
@@ -88,7 +89,21 @@ def _scaled(values: np.ndarray, name: str, what: str) -> np.ndarray:
             return (values - values[0]).astype(float) * unit  # exact before it is rounded
     words = re.findall('[a-zµ]+', re.sub('([a-z])([A-Z])', r'\1 \2', name).lower())
     unit = words[-1] if words else ''
-    return values * _UNITS.get(unit, _UNITS.get(unit.removesuffix('s'), 1.0))
+    seconds = _UNITS.get(unit, _UNITS.get(unit.removesuffix('s')))
+    if seconds is None and len(values) > 1 and _are_serial_days(values, words):
+        raise ValueError(
+            f"{what} holds {values[0]}, as a spreadsheet counts days; give pd.to_datetime(column, unit='D', "
+            "origin='1899-12-30'), or seconds in a column with a name such as 'time_s'"
+        )
+    return values * (seconds or 1.0)
+
+
+def _are_serial_days(values: np.ndarray, words: Sequence[str]) -> bool:
+    "Whether numbers of the size of serial days are called so, or step by less than a thousandth"
+    if not (_SERIAL_DAYS[0] <= values.min() and values.max() <= _SERIAL_DAYS[1]):
+        return False
+    step = float(np.median(np.abs(np.diff(values))))
+    return not {'date', 'datetime', 'when'}.isdisjoint(words) or 0 < step < 1e-3
 
 
 def _text_seconds(text: pd.Series, what: str, starts: np.ndarray) -> np.ndarray:
