@@ -482,17 +482,20 @@ class Question:
         if not cls.headline and cls.metrics:
             cls.headline = next(iter(cls.metrics))
 
-    def __new__(cls, *values, **named):
-        """Create a question; a ValueError names an argument of another type than its annotation."""
-        if dataclasses.is_dataclass(cls):
-            names = [field.name for field in dataclasses.fields(cls) if field.init]
-            _check_arguments(cls, dict(zip(names, values)) | named)
-        return super().__new__(cls)
+    def __post_init__(self):
+        """Check the types of the arguments; a subclass that checks more calls this first."""
+        hints = get_type_hints(type(self))
+        for field in dataclasses.fields(self):
+            hint, value = hints[field.name], getattr(self, field.name)
+            if not (fits(value, hint) and _is_finite(value)):
+                expected = getattr(hint, '__name__', str(hint))
+                raise ValueError(f"{field.name} of the question {self.name} is {value!r:.80}; expected {expected}")
 
     def arguments(self) -> dict:
         "The arguments of the question, as plain values."
         return dataclasses.asdict(self) if dataclasses.is_dataclass(self) else {}
 
+    @_checked
     def ask(self, subject, recording: Recording, *, seed: int = 0, progress: bool = True) -> Answer:
         """Evaluate a subject on a recording.
 
@@ -509,7 +512,6 @@ class Question:
         ValueError : for a path, a table, arrays or episodes instead of a recording, with the call that makes one; for
             a subject or seed of another kind; and as `align`
         """
-        _check_recording(self, recording)
         check_whole(seed, 'seed')
         codes, factors = self.pair(subject, recording)
         kinds = {f.name: f.kind for f in recording.factors}
@@ -588,15 +590,6 @@ class Question:
     def answer_class(cls) -> type[Answer]:
         "Return the class of its answers."
         return Answer
-
-
-def _check_arguments(cls: type[Question], values: Mapping[str, Any]) -> None:
-    "Check the types of a question's arguments; those that its constructor does not take are left to it"
-    hints = get_type_hints(cls)
-    for key, value in values.items():
-        if key in hints and not (fits(value, hints[key]) and _is_finite(value)):
-            expected = getattr(hints[key], '__name__', str(hints[key]))
-            raise ValueError(f"{key} of the question {cls.name} is {value!r:.80}; expected {expected}")
 
 
 def _is_finite(value: Any) -> bool:

@@ -167,7 +167,7 @@ class BeliefSkill(Question):
             strength of the ridge
         """
         check_codes(self, subject)
-        if any(c.ndim != 2 for c in code_arrays(subject)):
+        if any(c.ndim != 2 for c in code_arrays(subject, gaps=True)):
             raise ValueError("the question 'belief' needs a code for each step: arrays (T, n_codes), one per episode")
         table, columns = _belief_tables(recording)
         codes, factors = self.pair(subject, recording)

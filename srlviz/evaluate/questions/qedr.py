@@ -99,6 +99,7 @@ class FactorRegression(_CategoryQuestion):
     )
 
     def __post_init__(self):
+        super().__post_init__()
         if self.regressor not in REGRESSORS:
             raise unknown('regressor', self.regressor, REGRESSORS)
         if self.compat not in ('', 'xeval'):
@@ -203,6 +204,7 @@ class MutualInformationGap(_GapQuestion):
     metrics = dict(mig=Metric('Mutual information gap', _gap, chance='permuted', resampled=False))
 
     def __post_init__(self):
+        super().__post_init__()
         if self.binning not in ('quantile', 'width'):
             raise unknown('binning', self.binning, ('quantile', 'width'))
 

@@ -159,6 +159,7 @@ class RewardAction(Question):
     )
 
     def __post_init__(self):
+        super().__post_init__()
         if self.reward not in REWARDS:
             raise unknown('reward', self.reward, REWARDS)
 

@@ -73,6 +73,7 @@ class SupervisedTargets(Question):
     example = 'approach'
 
     def __post_init__(self):
+        super().__post_init__()
         from srlviz.evaluate.prediction.heads import HEADS, NORMS, SELECT
 
         for name, known in dict(head=HEADS, select=SELECT, norm=NORMS).items():
