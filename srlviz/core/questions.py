@@ -27,6 +27,7 @@ from srlviz.core.files import (
     atomic_path,
     check_fields,
     check_whole,
+    is_whole,
     make_folder,
     max_unpacked,
     parse_json,
@@ -333,6 +334,14 @@ class Answer:
 
     def check(self) -> None:
         """Check that the parts fit each other, or raise a ValueError; called when an answer is loaded."""
+
+    def require_table(self, name: str, numbers: Sequence[str] = ()) -> None:
+        """Refuse a part that is no table, or has no numbers in the columns `numbers`, with a ValueError."""
+        table = self.parts.get(name)
+        if not isinstance(table, pd.DataFrame):
+            raise ValueError(f"the table {name!r} is missing")
+        if not {*numbers} <= {*table.select_dtypes('number')}:
+            raise ValueError(f"the table {name!r} has no numbers for {', '.join(numbers)}")
 
 
 def _with_mean(resampled: pd.DataFrame, sample: pd.DataFrame, over_targets: bool = True) -> pd.DataFrame:
@@ -1180,7 +1189,7 @@ def _check_warnings(warnings: Any) -> None:
             raise ValueError(f"the share of a warning is {warning['share']!r:.80}; expected a number from 0 to 1")
 
 
-_TABLE = dict(columns=TEXTS, levels=TEXTS, rows=(lambda x: isinstance(x, int) and 0 <= x < 2**31, 'a number of rows'))
+_TABLE = dict(columns=TEXTS, levels=TEXTS, rows=(lambda x: is_whole(x, 0, 2**31 - 1), 'a number of rows'))
 
 
 def _read_table(name: str, table: Mapping, arrays: Mapping[str, np.ndarray]) -> pd.DataFrame:
