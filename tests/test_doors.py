@@ -519,9 +519,13 @@ def graded():
     return Recording(episodes, factors=about).with_split(probe=0.7, valid=0.1, test=0.2)
 
 
-def test_rows_with_gaps_are_left_out_by_a_probe_as_by_a_question(tmp_path):
-    recording = graded()
-    found = srlviz.probe({'mine': nn.Identity()}, recording, **QUICK)
+@pytest.fixture(scope='module')
+def probed_grades():
+    return srlviz.probe({'mine': nn.Identity()}, graded(), **QUICK)
+
+
+def test_rows_with_gaps_are_left_out_by_a_probe_as_by_a_question(probed_grades, tmp_path):
+    recording, found = graded(), probed_grades
     assert not found.left_out and [*found.f1.index[:2]] == ['grade', 'lamp'] and [*found.r2.index] == ['speed']
     codes = [e.obs['vector'] for e in recording]
     asked = {name: question(codes, recording) for name, question in QUESTIONS_OF_PROBE.items()}
@@ -542,12 +546,11 @@ QUESTIONS_OF_PROBE = dict(
 )
 
 
-def test_classes_with_fractions_are_classes_for_a_probe_and_for_a_question():
+def test_classes_with_fractions_are_classes_for_a_probe_and_for_a_question(probed_grades):
     recording = graded()
-    found = srlviz.probe({'mine': nn.Identity()}, recording, **QUICK)
     answer = QUESTIONS_OF_PROBE['classes']([e.obs['vector'] for e in recording], recording)
     assert {*answer.truth['grade']} == {0, 1, 2} and answer.values('f1')['grade'] > 0.9
-    assert next(f.names for f in found.recording.factors if f.name == 'grade') == ('0.5', '1.0', '2.5')
+    assert next(f.names for f in probed_grades.recording.factors if f.name == 'grade') == ('0.5', '1.0', '2.5')
 
 
 def test_fractions_that_do_not_recur_are_a_number_for_a_probe_and_for_a_question():
@@ -593,7 +596,7 @@ def test_names_of_worlds_and_columns_of_environments_are_refused_with_the_call_t
 def test_a_recording_says_that_its_factors_are_the_observation(tmp_path):
     pole = srlviz.record('CartPole-v1', 3, progress=False)
     assert pole.observed == [f'observation_{i}' for i in range(4)] and 'observation itself' in repr(pole)
-    assert Recording.replace(pole, meta=dict(observed='text')).observed == []
+    assert pole.replace(meta=dict(observed='text')).observed == []
     saved = load(pole.save(tmp_path / 'pole'))
     assert saved.observed == pole.observed
 
@@ -681,8 +684,7 @@ def test_the_hint_of_a_network_that_cannot_be_probed_is_true(kind):
     recording = Recording.from_arrays(x, episode=np.arange(60) // 10, factors=dict(door=np.arange(60) // 3 % 2))
     with pytest.raises(ValueError, match=words) as caught:
         srlviz.probe(make(), recording, **QUICK)
-    told = str(caught.value).split('RuntimeError')[0]
-    assert not re.search(never, told)
+    assert not re.search(never, str(caught.value).split('RuntimeError')[0])
     if kind == 'stacked':
         assert len(srlviz.probe(make(), recording, stack=4, **QUICK).codes['net']) == 6
 

@@ -751,21 +751,21 @@ def test_wrong_numbers_of_frames_and_rows_are_named(copy):
 
 def test_landings_command_writes_the_flights_of_fly(tmp_path, capsys):
     out = str(tmp_path / 'set')
-    assert main(f'landings --flights 2 --distance 1 --size 32 --out {out}'.split()) == 0
+    assert main(f'landings --flights 2 --distance 0.5 --size 32 --out {out}'.split()) == 0
     assert capsys.readouterr().out.startswith('2 flights (')
     flights, (first, second) = read_flights(out), [fly_again(i) for i in range(2)]
     assert flights[0].obs['sensors'].shape[1] == 1090 and verify_flights(out).empty
     np.testing.assert_array_equal(flights[0].obs['sensors'], first.obs['sensors'])
     np.testing.assert_array_equal(flights[1].factors['along_track'], second.factors['along_track'])
     assert np.abs(np.asarray(flights[0].obs['frame']).astype(int) - first.obs['frame']).mean() < 8
-    assert main(f'landings --flights 2 --distance 2 --size 32 --out {out}'.split()) == 2
+    assert main(f'landings --flights 2 --distance 1 --size 32 --out {out}'.split()) == 2
     assert 'holds another set' in capsys.readouterr().err
 
 
 def fly_again(i):
     from srlviz.envs.landing import fly
 
-    return fly(i, size=32, distance=1852)
+    return fly(i, size=32, distance=926)
 
 
 def test_invalid_arguments_are_refused(tmp_path):

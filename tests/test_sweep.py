@@ -5,6 +5,7 @@ Each trial appends its number and process to a side file, so that trials compute
 
 import json, os, random, signal, subprocess, sys, threading, time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -12,6 +13,7 @@ import pytest
 
 from srlviz.core.scores import load_scores
 from srlviz.studies.cli import main
+from srlviz.studies.sweeps.cluster import executor
 from srlviz.studies.sweeps.commands import status_text
 from srlviz.studies.sweep import sweep
 
@@ -225,8 +227,9 @@ def test_bad_input_is_refused_and_no_file_changes(trial_file, tmp_path, capsys, 
     assert tree(tmp_path) == before
 
 
-def test_an_address_without_a_scheduler_is_refused(trial_file, tmp_path, capsys):
+def test_an_address_without_a_scheduler_is_refused(trial_file, tmp_path, capsys, monkeypatch):
     pytest.importorskip('distributed', reason='Dask: pip install "srlviz[cluster]"')
+    monkeypatch.setattr('srlviz.studies.sweep.executor', partial(executor, seconds=1))
     sweep(f'{trial_file}:tiny', {'x': [0]}, tmp_path, progress=False)
     before = tree(tmp_path)
     start_time = time.monotonic()

@@ -7,10 +7,10 @@ __all__ = ['MAX_BYTES', 'MAX_JSON', 'Field', 'TEXT', 'COUNT', 'POSITIVE', 'REAL'
            'FILES', 'MISSING_WORDS', 'PATIENCE', 'make_folder', 'atomic_path', 'remove_temporary', 'write_json',
            'checksum', 'sample_path', 'check_name', 'inside', 'all_inside', 'open_file', 'as_path', 'file_size',
            'is_safetensors', 'reading', 'with_advice', 'max_unpacked', 'read_bytes', 'parse_json', 'read_json',
-           'is_whole', 'check_whole', 'is_real', 'check_fields', 'foreign_format', 'table_text', 'table_head',
-           'is_wide_text', 'table_rows', 'parse_whole', 'parse_real', 'is_number_word', 'is_marked_number',
-           'first_non_number', 'cells_of_text', 'as_cell', 'of_cell', 'check_zip', 'Npz', 'read_npz', 'open_lock',
-           'lock_file', 'only_writer', 'atomic_folder', 'runtime_folder']
+           'is_whole', 'check_whole', 'is_real', 'is_line', 'check_fields', 'foreign_format', 'table_text',
+           'table_head', 'is_wide_text', 'table_rows', 'parse_whole', 'parse_real', 'is_number_word',
+           'is_marked_number', 'first_non_number', 'cells_of_text', 'as_cell', 'of_cell', 'check_zip', 'Npz',
+           'read_npz', 'open_lock', 'lock_file', 'only_writer', 'atomic_folder', 'runtime_folder']
 
 # %% ../../nbs/00_core/00_files.ipynb #a2f56e8e
 import codecs, csv, errno, gzip, hashlib, io, json, math, os, re, shutil, stat, sys, tempfile, time, uuid, zipfile
@@ -385,6 +385,11 @@ def check_whole(x, name: str, low: int = 0, high: float = math.inf) -> int:
 def is_real(x) -> bool:
     """Whether x is an int or float (not a bool) that is finite as a float."""
     return type(x) in (int, float) and abs(x) <= sys.float_info.max
+
+
+def is_line(x, longest: int) -> bool:
+    """Whether x is a text of at most `longest` characters without control characters, as a name has them."""
+    return isinstance(x, str) and len(x) <= longest and not re.search('[\x00-\x1f\x7f]', x)
 
 
 TEXT: Field = (lambda x: isinstance(x, str), 'text')

@@ -1509,31 +1509,28 @@ def episode_codes(codes: Sequence, recording: Recording, gaps: bool = False) -> 
     if isinstance(codes, np.ndarray) and codes.ndim == 2 and len(codes) == recording.n_steps:
         split = "np.split(codes, recording.lengths.cumsum()[:-1])"
         raise ValueError(f"codes are a list with one array per episode; got one array of all rows. Split it: {split}")
-    arrays = code_arrays(codes)
+    arrays = code_arrays(codes, gaps)
     if len(arrays) != len(recording):
         raise ValueError(f"codes of {len(arrays)} episodes for a recording of {len(recording)}")
     for i, (c, n) in enumerate(zip(arrays, recording.lengths)):
-        if c.ndim not in (1, 2) or c.ndim == 2 and len(c) != n:
+        if c.ndim == 2 and len(c) != n:
             expected = f"({n}, n_codes), or (n_codes,) for the whole episode"
             raise ValueError(f"codes of episode {i} have shape {c.shape}; expected {expected}")
-        if not c.shape[-1]:
-            raise ValueError(f"codes of episode {i} have no columns; a memory without a state, as MLP, has no codes")
-        if c.shape[-1] != arrays[0].shape[-1]:
-            raise ValueError(
-                f"codes of episode {i} have {c.shape[-1]} columns, those of episode 0 have {arrays[0].shape[-1]}; give "
-                "the same codes of all episodes"
-            )
-        if not np.isfinite(c[~np.isnan(c)] if gaps else c).all():
-            raise ValueError(f"codes of episode {i} hold {int((~np.isfinite(c)).sum())} values that are not finite")
     return arrays
 
 
-def code_arrays(codes: Sequence) -> list[np.ndarray]:
-    """Return codes, one array or tensor of real numbers for each episode, as arrays; shapes are not checked.
+def code_arrays(codes: Sequence, gaps: bool = False) -> list[np.ndarray]:
+    """Check codes of episodes, and return them as arrays.
+
+    Parameters
+    ----------
+    codes : for each episode an array, tensor or table of real numbers: (T, n_codes), or (n_codes,) for the whole
+    gaps : allow NaN
 
     Raises
     ------
-    ValueError : if codes are no list of arrays, or one holds anything but real numbers
+    ValueError : if codes are no list; naming the episode, for another shape, no or other columns than those of the
+        first, anything but real numbers, and values that are not finite
     """
     if isinstance(codes, (str, bytes, set, Mapping, pd.DataFrame, Recording)) or not isinstance(codes, Iterable):
         raise ValueError(f"codes are a list with one array per episode; got {type(codes).__name__}")
@@ -1546,5 +1543,17 @@ def code_arrays(codes: Sequence) -> list[np.ndarray]:
             raise ValueError(f"codes of episode {i} have rows of different lengths; expected (T, n_codes)") from None
         if c.dtype.kind not in 'biuf':
             raise ValueError(f"codes of episode {i} are {c.dtype} {c.shape}; expected real numbers (T, n_codes)")
+        if c.ndim not in (1, 2):
+            raise ValueError(f"codes of episode {i} have shape {c.shape}; expected (T, n_codes) or (n_codes,)")
+        if not c.shape[-1]:
+            raise ValueError(f"codes of episode {i} have no columns; a memory without a state, as MLP, has no codes")
         arrays.append(c)
+        n_codes, n_first = c.shape[-1], arrays[0].shape[-1]
+        if n_codes != n_first:
+            raise ValueError(
+                f"codes of episode {i} have {n_codes} columns, those of episode 0 have {n_first}; give the same codes "
+                "of all episodes"
+            )
+        if not np.isfinite(c[~np.isnan(c)] if gaps else c).all():
+            raise ValueError(f"codes of episode {i} hold {int((~np.isfinite(c)).sum())} values that are not finite")
     return arrays

@@ -212,20 +212,18 @@ _AS_MEMORY = (
 
 def _described(codes, n, net) -> str:
     "Describe the output of a network, and how to get (n, n_codes) from it where that is certain"
+    shapes = _shapes(codes)
     if isinstance(net, nn.Module) and any(isinstance(m, nn.RNNBase) for m in net.modules()):
-        return f"{_shapes(codes)}; its recurrent layer may take the batch for a sequence: {_AS_MEMORY}"
-    if isinstance(codes, np.ndarray):
-        shape = f"an array of shape {codes.shape}"
-        if codes.ndim > 2 and len(codes) == n:
-            return f"{shape}; nn.Sequential(net, nn.Flatten()) flattens a feature map"
-        if codes.shape == (n,):
-            return f"{shape}; codes[:, None] adds an axis"
-        return shape
+        return f"{shapes}; its recurrent layer may take the batch for a sequence: {_AS_MEMORY}"
+    if isinstance(codes, np.ndarray) and codes.ndim > 2 and len(codes) == n:
+        return f"{shapes}; nn.Sequential(net, nn.Flatten()) flattens a feature map"
+    if isinstance(codes, np.ndarray) and codes.shape == (n,):
+        return f"{shapes}; codes[:, None] adds an axis"
     vectors = [k for k, x in _parts(codes).items() if len(getattr(x, 'shape', ())) == 2 and len(x) == n]
     if not vectors:
-        return _shapes(codes)
+        return shapes
     return (
-        f"{_shapes(codes)}; pass a function that returns the part which is the codes, lambda x: net(x)[part], after "
+        f"{shapes}; pass a function that returns the part which is the codes, lambda x: net(x)[part], after "
         f"net.eval(); {', '.join(map(repr, vectors[:8]))} {'has' if len(vectors) == 1 else 'have'} this form; or name "
         "a hidden layer by layer="
     )

@@ -8,7 +8,7 @@ __all__ = ['HOW', 'MAX_STEPS', 'CodeMap', 'code_map', 'code_maps', 'save_maps', 
 # %% ../../nbs/06_evaluate/08_maps.ipynb #0eebe6e4
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -35,6 +35,7 @@ from srlviz.core.files import (
 )
 from ..core.names import unknown
 from ..core.jobs.progress import Bar
+from ..core.recordings import code_arrays
 from .neighbours import NORMS
 
 # %% ../../nbs/06_evaluate/08_maps.ipynb #07f18789
@@ -44,11 +45,6 @@ class _CodeRows(NamedTuple):
     rows: np.ndarray
     episode: np.ndarray
     t: np.ndarray
-
-
-def _array(codes) -> np.ndarray:
-    "Convert an array, table or tensor to a NumPy array"
-    return np.asarray(codes.detach().cpu() if hasattr(codes, 'detach') else codes)
 
 
 def _code_rows(codes: Sequence[np.ndarray] | np.ndarray) -> _CodeRows:
@@ -65,38 +61,19 @@ def _code_rows(codes: Sequence[np.ndarray] | np.ndarray) -> _CodeRows:
 
     Raises
     ------
-    ValueError : no codes, codes of several widths or kinds, values that are not finite
+    ValueError : no codes, some of steps and some of whole episodes, and as `code_arrays`
     """
-    if isinstance(codes, (str, Mapping)) or not isinstance(codes, Iterable):
-        raise ValueError(f"codes are a list with one array per episode; got {type(codes).__name__}")
-    parts = [_array(c) for c in ([codes] if getattr(codes, 'ndim', 0) == 2 else codes)]
-    if not parts:
+    parts = code_arrays([codes] if getattr(codes, 'ndim', 0) == 2 else codes)
+    if not any(map(len, parts)):
         raise ValueError("there are no codes: give a list with one array an episode, (T, n_codes) or (n_codes,)")
-    for i, c in enumerate(parts):
-        _check_part(i, c, parts[0])
+    if len({c.ndim for c in parts}) > 1:
+        raise ValueError("codes are some (T, n_codes), some (n_codes,); give one of them")
     whole = parts[0].ndim == 1
     lengths = [1 if whole else len(c) for c in parts]
     t = np.full(len(parts), -1) if whole else np.concatenate([np.arange(n) for n in lengths])
     rows = np.vstack(parts)
     rows = rows.astype(np.result_type(rows, np.float32), copy=False)
     return _CodeRows(rows, np.repeat(np.arange(len(parts)), lengths), t)
-
-
-def _check_part(i: int, c: np.ndarray, first: np.ndarray):
-    "Check the codes of episode i, and that they have the shape of those of the first episode"
-    if c.ndim not in (1, 2) or c.dtype.kind not in 'biuf':
-        raise ValueError(f"codes of episode {i} are {c.dtype} of shape {c.shape}; expected numbers, (T, n_codes)")
-    if not len(c):
-        raise ValueError(f"codes of episode {i} have no rows: their shape is {c.shape}")
-    if not c.shape[-1]:
-        raise ValueError(f"codes of episode {i} have no columns; a memory without a state, as MLP, has no codes")
-    if (c.ndim, c.shape[-1]) != (first.ndim, first.shape[-1]):
-        raise ValueError(
-            f"codes of episode {i} have shape {c.shape}, those of episode 0 {first.shape}: not of one encoder"
-        )
-    n_wrong = int((~np.isfinite(c)).sum())
-    if n_wrong:
-        raise ValueError(f"codes of episode {i} hold {n_wrong} values that are not finite; leave those steps out")
 
 # %% ../../nbs/06_evaluate/08_maps.ipynb #894bafab
 def _scaled(rows: np.ndarray, norm: str) -> np.ndarray:

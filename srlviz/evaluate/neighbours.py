@@ -19,22 +19,19 @@ from ..core.recordings import code_arrays
 METRICS, NORMS = ('euclidean', 'cosine'), ('none', 'standardize')
 
 
-def _lengths(codes):
-    "Steps of each episode; raises a ValueError for invalid codes"
-    if isinstance(codes, np.ndarray) or not code_arrays(codes):
+def _step_codes(codes) -> list[np.ndarray]:
+    "Check codes of steps, and return them as arrays (T, n_codes)"
+    arrays = [] if isinstance(codes, np.ndarray) else code_arrays(codes)
+    if not arrays:
         got = f'one array of shape {codes.shape}' if isinstance(codes, np.ndarray) else 'an empty list'
         raise ValueError(f"codes are a list with one array (T, n_codes) an episode; got {got}")
-    for i, c in enumerate(code_arrays(codes)):
-        if np.ndim(c) != 2:
+    for i, c in enumerate(arrays):
+        if c.ndim != 2:
             raise ValueError(
-                f"codes of episode {i} have shape {np.shape(c)}; neighbours are sought among frames, "
-                "so it takes (T, n_codes)"
+                f"codes of episode {i} have shape {c.shape}; neighbours are sought among frames, so it takes "
+                "(T, n_codes)"
             )
-        if c.shape[1] != codes[0].shape[1]:
-            raise ValueError(f"codes of episode {i} are {c.shape[1]} wide, those of episode 0 {codes[0].shape[1]}")
-        if not np.isfinite(c).all():
-            raise ValueError(f"codes of episode {i} hold {int((~np.isfinite(c)).sum())} values that are not finite")
-    return [len(c) for c in codes]
+    return arrays
 
 
 def _scaled_points(codes, norm, metric) -> np.ndarray:
@@ -106,7 +103,9 @@ class Neighbours:
             raise unknown('norm', norm, NORMS)
         if metric not in METRICS:
             raise unknown('metric', metric, METRICS)
-        self.norm, self.metric, self.lengths = norm, metric, np.array(_lengths(codes))
+        codes = _step_codes(codes)
+        self.norm, self.metric = norm, metric
+        self.lengths = np.array([len(c) for c in codes])
         self._episode = np.repeat(np.arange(len(self.lengths)), self.lengths)
         self._t = np.concatenate([np.arange(n) for n in self.lengths])
         self._points = _Points(codes, norm, metric)

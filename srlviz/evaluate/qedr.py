@@ -303,8 +303,7 @@ class QEDR(Answer):
         """Check that the parts fit each other, or raise a ValueError that names one."""
         check_whole(self.about.get('seed', 0), 'seed', 0, 2**32 - 1)
         for name in ('importance', 'errors'):
-            if not isinstance(self.parts.get(name), pd.DataFrame):
-                raise ValueError(f"the table {name!r} is missing")
+            self.require_table(name)
         for name in ('categories', 'constant'):
             if not isinstance(self.about.get(name), list) or not all(isinstance(k, str) for k in self.about[name]):
                 raise ValueError(f"{name} is {self.about.get(name)!r:.80}; expected names of factors")

@@ -208,8 +208,10 @@ def find_methods(methods: Iterable | Mapping) -> list[Method]:
         for name, method in methods.items():
             m = find_method(method)
             found.append(m if same_name(name, m.name) else replace(m, name=_check_name(name, None)))
-    else:
+    elif isinstance(methods, Iterable):
         found = [find_method(m) for m in methods]
+    else:
+        raise ValueError(f"methods are a list, or a mapping from names; got {methods!r:.80}")
     names = set()
     for m in found:
         if m.name in names:

@@ -19,19 +19,14 @@ from typing import Any
 import pandas as pd
 
 from ..core.files import COUNT, LIST, TABLE, TEXT, TEXTS, Field, check_fields, is_whole, read_json, reading
-from ..core.names import installed, unknown
+from ..core.names import installed, printable, unknown
 
 # %% ../../nbs/09_studies/02_notebooks.ipynb #fc989b02
 _COLOUR = re.compile(r'\x1b\[[0-9;?]*[A-Za-z]')
-_CONTROL = re.compile(
-    r'[\x00-\x08\x0b-\x1f\x7f-\x9f'  # C0, DEL and C1
-    r'\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069'  # marks of direction
-    r'\u2028\u2029\ufeff\ud800-\udfff\U000e0000-\U000e007f]'
-)  # ends of lines, halves of pairs, tags
 
 
 def visible(text: Any, lines: bool = False, max_length: int | None = None) -> str:
-    """Escape untrusted text for a terminal.
+    """Escape untrusted text for a terminal; see `srlviz.core.names.printable`. Colours are removed.
 
     Parameters
     ----------
@@ -39,14 +34,11 @@ def visible(text: Any, lines: bool = False, max_length: int | None = None) -> st
     lines : keep line breaks and tabs, which are shown as \\n and \\t otherwise
     max_length : characters; longer text is truncated and ends in …
     """
-
-    def escape(match: re.Match) -> str:
-        return ascii(match[0])[1:-1]
-
     text = _COLOUR.sub('', str(text).replace('\r\n', '\n'))
-    text = _CONTROL.sub(escape, text)
-    if not lines:
-        text = re.sub(r'[\n\t]', escape, text)
+    if lines:
+        text = '\t'.join(map(printable, text.split('\t')))
+    else:
+        text = printable(text).replace('\n', r'\n')
     if max_length is not None and len(text) > max_length:
         text = text[: max_length - 1] + '…'
     return text

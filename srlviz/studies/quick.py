@@ -53,7 +53,7 @@ from .load import read_recording
 from .matrix.representations import REFERENCES, NamedReference
 from .methods import Method, find_methods
 from .probe_callback import PolicyEncoder, environment_of, is_sb3
-from .papers.probing import FittedMethod, probe_methods, probe_table
+from .papers.probing import FittedMethod, check_methods, probe_methods, probe_table
 
 # %% ../../nbs/09_studies/05_quick.ipynb #4543eddd
 @dataclass(repr=False)
@@ -509,17 +509,21 @@ def probe(
     ValueError : neither or both of game and data, too few episodes, no factor to probe, a network that refuses its
         input (the error states its shape and how to change it)
     """
-    _check_options(net, norms, epochs, seed, baselines, probing, out)
+    check_whole(seed, 'seed')
+    if out is not None:
+        as_path(out, 'out')
+    reads = dict(size=size, stack=stack, scale=scale, layout=layout, inputs=inputs, layer=layer)
+    methods = _named_methods(net, reads)
+    for m in find_methods(baselines):
+        methods.setdefault(m.name, m)
+    encoder = dict(seed=seed, epochs=epochs)
+    check_methods(methods, norms, encoder=encoder, probing=probing)  # before anything is recorded
     if data is None and game is None:
         models = [x for x in (net.values() if isinstance(net, Mapping) else [net]) if is_sb3(x)]
         data = environment_of(models[0]) if models else None
     recording = _given_recording(data, dict(columns, episode=episode, factors=factors), policy, seed)
     if (recording is None) == (game is None):
         raise ValueError("give either game='pong' or data: a recording, a table, a path, or an environment")
-    reads = dict(size=size, stack=stack, scale=scale, layout=layout, inputs=inputs, layer=layer)
-    methods = _named_methods(net, reads)
-    for m in find_methods(baselines):
-        methods.setdefault(m.name, m)
     if game is not None:
         study = 'atari'
         task = game_name(game)
@@ -537,7 +541,6 @@ def probe(
     fitted, regressions = {}, {}
     fit = prepared['fit' if 'fit' in prepared.split else 'probe'].replace(split=None)
     with tempfile.TemporaryDirectory() if out is None else nullcontext(out) as folder:
-        encoder = dict(seed=seed, epochs=epochs)
         if prepared.factors:
             results = probe_methods(
                 methods,
@@ -574,21 +577,6 @@ def probe(
     return Probed(results, table, prepared, left_out, fitted, in_order, regressions)
 
 # %% ../../nbs/09_studies/05_quick.ipynb #40adedb1
-def _check_options(net, norms, epochs, seed, baselines, probing, out) -> None:
-    "Refuse arguments of `probe` of another type, before anything is recorded"
-    if isinstance(net, Mapping) and not net:
-        raise ValueError("net is an empty mapping; give a network, or name -> network")
-    check_whole(seed, 'seed')
-    check_whole(epochs, 'epochs', 1)
-    for name, value in dict(norms=norms, baselines=baselines).items():
-        if not isinstance(value, (str, list, tuple)):
-            raise ValueError(f"{name} is a list of names; got {type(value).__name__}: {value!r:.80}")
-    if probing is not None and not isinstance(probing, Mapping):
-        raise ValueError(f"probing is a dict of arguments of the probe; got {type(probing).__name__}: {probing!r:.80}")
-    if out is not None:
-        as_path(out)
-
-
 def _named_methods(net, options) -> dict:
     "name -> Method; networks and functions read frames as `options` state"
 
@@ -605,6 +593,8 @@ def _named_methods(net, options) -> dict:
         return as_encoder(x, **options) if is_function else x
 
     if isinstance(net, Mapping):
+        if not net:
+            raise ValueError("net is an empty mapping; give a network, or name -> network")
         found = find_methods({name: method(x) for name, x in net.items()})
     else:
         encoder = method(net)

@@ -292,7 +292,7 @@ def _checked_codes(codes: Mapping | None, recording: Recording | None) -> dict:
         if of_method is None or isinstance(of_method, (Mapping, np.ndarray)):
             continue
         if recording is None:
-            code_arrays(of_method)
+            code_arrays(of_method, gaps=True)
         else:
             episode_codes(of_method, recording)
     return codes

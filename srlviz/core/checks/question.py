@@ -80,8 +80,7 @@ def _check_members(question: Question) -> None:
     require(has_limits, question, rules['limits'], f"got {cannot_tell!r:.80}")
     is_dataclass = dataclasses.is_dataclass(question)
     fields = [f.name for f in dataclasses.fields(question) if f.init] if is_dataclass else []
-    init = type(question).__init__  # of the class itself, some versions of Python show `Question.__new__`
-    takes = [] if init is object.__init__ else [*inspect.signature(init).parameters][1:]
+    takes = list(inspect.signature(type(question)).parameters)
     require(is_dataclass and takes == fields, question, rules['arguments'], f"takes {takes}, fields {fields}")
     require({*question.defaults} <= {*takes}, question, rules['defaults'], f'{dict(question.defaults)}')
     for cls in catalog('questions').values():

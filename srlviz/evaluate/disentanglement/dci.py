@@ -169,8 +169,7 @@ class DCI(Answer):
     def check(self) -> None:
         """Check that the parts fit each other, or raise a ValueError that names one."""
         for name in ('importance', 'accuracies'):
-            if not isinstance(self.parts.get(name), pd.DataFrame):
-                raise ValueError(f"the table {name!r} is missing")
+            self.require_table(name)
         as_importance(self.importance)
         accuracies = self.parts['accuracies']
         if any(c.kind != 'f' for c in accuracies.dtypes):

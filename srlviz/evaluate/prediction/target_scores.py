@@ -476,8 +476,7 @@ class TargetScores(Answer):
         check_fields(self.about, _ABOUT, 'about')
         check_fields(dict(unscored=self.about.get('unscored', {})), dict(unscored=_REASONS), 'about')
         for name in _TABLES:
-            if not isinstance(self.parts.get(name), pd.DataFrame):
-                raise ValueError(f"the table {name!r} is missing")
+            self.require_table(name)
             check_table(name, self.parts[name], ('flight', 'target', 'output'))
         n = len(self.truth)
         errors = list(self.errors)

@@ -15,7 +15,7 @@ import pandas as pd
 from ...core.bootstrap import Draws
 from ...core.leaks import overlapping_windows
 from ...core.metrics import Metric
-from ...core.questions import Answer, Question, check_codes, complete_rows, data_warnings
+from ...core.questions import Answer, Question, complete_rows, data_warnings
 from ...core.recordings import Recording, code_arrays
 from ..prediction.linear import fit_linear, varying
 
@@ -166,8 +166,7 @@ class BeliefSkill(Question):
         recording : whole episodes of a task with a belief, with the splits 'probe' and 'test'; 'valid' chooses the
             strength of the ridge
         """
-        check_codes(self, subject)
-        if any(c.ndim != 2 for c in code_arrays(subject)):
+        if any(c.ndim != 2 for c in code_arrays(subject, gaps=True)):
             raise ValueError("the question 'belief' needs a code for each step: arrays (T, n_codes), one per episode")
         table, columns = _belief_tables(recording)
         codes, factors = self.pair(subject, recording)

@@ -268,6 +268,7 @@ class DescriptionLength(Question):
     )
 
     def __post_init__(self):
+        super().__post_init__()
         check_whole(self.bins, 'bins', 2, _MAX_VALUES)
 
     def fit(self, codes, factors, *, seed=0, progress=True):

@@ -116,6 +116,7 @@ class FrozenReturn(Question):
     )
 
     def __post_init__(self):
+        super().__post_init__()
         check_whole(self.budget, 'budget', _NUM_ENVS * _NUM_STEPS)
         check_whole(self.runs, 'runs', 1)
         check_whole(self.history, 'history', 1)

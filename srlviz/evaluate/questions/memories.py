@@ -120,10 +120,9 @@ class CostAnswer(Answer):
 
     def check(self) -> None:
         """Refuse a table of costs without metrics, or without numbers in its columns, with a ValueError."""
-        costs = self.parts.get('costs')
-        numbers = costs.select_dtypes('number') if isinstance(costs, pd.DataFrame) else ()
-        if not {'value', 'low', 'high'} <= {*numbers} or 'metric' not in costs:
-            raise ValueError("the table 'costs' is missing, or has no metric, or no numbers for value, low or high")
+        self.require_table('costs', ['value', 'low', 'high'])
+        if 'metric' not in self.parts['costs']:
+            raise ValueError("the table 'costs' has no column 'metric'")
 
     def interval_scores(self, *, study: str, task: str, method: str, **key) -> pd.DataFrame:
         """Build rows of the score table with the ends of intervals; parameters as for `scores`.

@@ -93,6 +93,7 @@ class LinearProbe(Question):
     )
 
     def __post_init__(self):
+        super().__post_init__()
         from srlviz.evaluate.probe import NORMS, PROTOCOLS
 
         if self.norm not in NORMS:

@@ -15,7 +15,7 @@ from ...core.bootstrap import Draws
 from ...core.files import check_whole
 from ...core.metrics import Metric
 from ...core.names import unknown
-from ...core.questions import Answer, Question, check_codes
+from ...core.questions import Answer, Question
 
 # %% ../../../nbs/06_evaluate/questions/01_qedr.ipynb #265a5e74
 def _of_fit(score: str):
@@ -54,7 +54,6 @@ class _CategoryQuestion(Question):
     "A question that classifies the factors of its argument `categories` and those that the recording calls categorical"
 
     def ask(self, subject, recording, *, seed=0, progress=True):
-        check_codes(self, subject)
         names = [self.categories] if isinstance(self.categories, str) else list(self.categories)
         names += [f.name for f in recording.factors if f.kind == 'categorical']
         question = replace(self, categories=tuple(dict.fromkeys(names)))
@@ -99,6 +98,7 @@ class FactorRegression(_CategoryQuestion):
     )
 
     def __post_init__(self):
+        super().__post_init__()
         if self.regressor not in REGRESSORS:
             raise unknown('regressor', self.regressor, REGRESSORS)
         if self.compat not in ('', 'xeval'):
@@ -203,6 +203,7 @@ class MutualInformationGap(_GapQuestion):
     metrics = dict(mig=Metric('Mutual information gap', _gap, chance='permuted', resampled=False))
 
     def __post_init__(self):
+        super().__post_init__()
         if self.binning not in ('quantile', 'width'):
             raise unknown('binning', self.binning, ('quantile', 'width'))
 

@@ -105,6 +105,7 @@ class Rank(Question):
     )
 
     def __post_init__(self):
+        super().__post_init__()
         if self.norm not in NORMS:
             raise unknown('norm', self.norm, NORMS)
 

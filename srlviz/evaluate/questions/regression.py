@@ -59,6 +59,7 @@ class Regression(Question):
     )
 
     def __post_init__(self):
+        super().__post_init__()
         check_whole(self.epochs, 'epochs', 0)
         for name in ('n_hidden', 'patience'):
             check_whole(getattr(self, name), name, 1)

@@ -69,10 +69,7 @@ class ReturnsAnswer(Answer):
 
     def check(self) -> None:
         """Refuse a table of epochs without numbers in its columns, with a ValueError."""
-        epochs = self.parts.get('epochs')
-        numbers = epochs.select_dtypes('number') if isinstance(epochs, pd.DataFrame) else ()
-        if not {'steps', 'episodes', 'mean_return'} <= {*numbers}:
-            raise ValueError("the table 'epochs' is missing, or has no numbers for steps, episodes or mean_return")
+        self.require_table('epochs', ['steps', 'episodes', 'mean_return'])
 
     def run_scores(self, *, study: str, task: str, method: str, **key) -> pd.DataFrame:
         """Build the rows of the score table of a training run.

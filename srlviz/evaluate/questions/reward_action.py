@@ -16,7 +16,7 @@ import pandas as pd
 from ...core.bootstrap import Draws
 from ...core.metrics import Metric
 from ...core.names import unknown
-from ...core.questions import Answer, Question, is_number, check_codes
+from ...core.questions import Answer, Question, is_number
 from ...core.recordings import Recording
 from ..prediction.linear import SKILL, constants, counted_once, varying
 
@@ -159,12 +159,12 @@ class RewardAction(Question):
     )
 
     def __post_init__(self):
+        super().__post_init__()
         if self.reward not in REWARDS:
             raise unknown('reward', self.reward, REWARDS)
 
     def ask(self, subject, recording, *, seed=0, progress=True):
         """Evaluate codes, one array per episode, on a recording with rewards, actions or both."""
-        check_codes(self, subject)
         answer = super().ask(subject, _with_outcomes(recording), seed=seed, progress=progress)
         if recording.meta.get('policy') == 'random' and recording[0].actions is not None:
             left_out = {'actions of a random policy': recording.n_steps}

@@ -15,7 +15,7 @@ from ...core.bootstrap import Draws
 from ...core.leaks import overlapping_windows
 from ...core.metrics import Metric
 from ...core.names import unknown
-from ...core.questions import Answer, Question, check_codes
+from ...core.questions import Answer, Question
 
 # %% ../../../nbs/06_evaluate/questions/03_targets.ipynb #178cbe0b
 def _mse(answer: Answer, draws: Draws) -> pd.DataFrame:
@@ -73,6 +73,7 @@ class SupervisedTargets(Question):
     example = 'approach'
 
     def __post_init__(self):
+        super().__post_init__()
         from srlviz.evaluate.prediction.heads import HEADS, NORMS, SELECT
 
         for name, known in dict(head=HEADS, select=SELECT, norm=NORMS).items():
@@ -102,10 +103,7 @@ class SupervisedTargets(Question):
         """
         from srlviz.evaluate.targets import fit_targets
 
-        if not hasattr(recording, 'windows'):
-            check_codes(self, subject)
-            recording = self.targets(recording, progress)
-        targets = recording
+        targets = recording if hasattr(recording, 'windows') else self.targets(recording, progress)
         answer = fit_targets(self, subject, targets, seed=seed, progress=progress)
         answer.warn(overlapping_windows(targets.windows))
         return answer

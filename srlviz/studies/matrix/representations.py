@@ -428,7 +428,7 @@ def check_representation(representation) -> None:
             "a representation is a name, an encoder, a torch module, a function, a memory, an agent, or codes, one "
             f"array for each episode; got {type(representation).__name__}"
         )
-    if isinstance(representation, (list, tuple)) and not code_arrays(representation):
+    if isinstance(representation, (list, tuple)) and not code_arrays(representation, gaps=True):
         raise ValueError("codes are one array (T, n_codes) for each episode; got an empty list")
 
 

@@ -6,7 +6,6 @@
 __all__ = ['FIXED', 'UNORDERED', 'Matrix', 'open_matrix', 'matrix_board', 'save_matrix', 'shipped_matrix', 'load_matrix']
 
 # %% ../../../nbs/09_studies/matrix/04_results.ipynb #f9a56a6d
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +19,7 @@ from srlviz.core.files import (
     check_fields,
     checksum,
     inside,
+    is_line,
     is_whole,
     read_json,
     sample_path,
@@ -179,11 +179,10 @@ class _Moments(Mapping):
 
 _MAX_REASON = 1000  # letters
 _MAX_N = 10**6  # a recording that is missing is recorded again when a cell is opened
-_CONTROL = re.compile('[\x00-\x1f\x7f]')
 
 
 def _is_name(x) -> bool:
-    return isinstance(x, str) and 0 < len(x) <= _MAX_REASON and not _CONTROL.search(x)
+    return x != '' and is_line(x, _MAX_REASON)
 
 
 _TEXT = (_is_name, 'a short text without control characters')

@@ -31,6 +31,7 @@ from srlviz.core.files import (
     Field,
     check_fields,
     check_whole,
+    is_line,
     is_real,
     is_whole,
     read_json,
@@ -299,7 +300,6 @@ def too_few_rows(n_rows: int, setting: Setting, recording: Recording) -> str:
 # %% ../../../nbs/09_studies/matrix/03_scorecard.ipynb #103070d6
 REFERENCE_ROWS = ('constant', 'clock', 'random', 'raw', 'window_statistics', 'belief', 'true_state')  # cheapest first
 _TIME_UP = 'the time was up'
-_CONTROL = re.compile('[\x00-\x1f\x7f]')
 
 
 def representation_name(representation) -> str:
@@ -475,7 +475,7 @@ class _Run:
     def _refuse(self, row: str, setting: Setting, reasons: Mapping[str, str]):
         self.begun.add(row)
         for question, reason in reasons.items():
-            self.reasons[row, setting.name, question] = _CONTROL.sub(' ', ' '.join(reason.split()))[:_MAX_REASON]
+            self.reasons[row, setting.name, question] = printable(' '.join(reason.split()))[:_MAX_REASON]
 
     def card(self, name: str, references: tuple[str, ...]) -> Scorecard:
         """Collect the card."""
@@ -549,16 +549,12 @@ _MAX_BYTES, _MAX_TABLE, _MAX_NAME, _MAX_REASON = 2**24, 50_000, 200, 2000
 _SLACK = 1e-6  # of bounds, for rounding
 
 
-def _is_text(x, longest: int) -> bool:
-    return isinstance(x, str) and len(x) <= longest and not _CONTROL.search(x)
-
-
 def _is_name(x) -> bool:
-    return _is_text(x, _MAX_NAME) and bool(x.strip()) and '·' not in x
+    return is_line(x, _MAX_NAME) and bool(x.strip()) and '·' not in x
 
 
 def _is_plain(x) -> bool:
-    return x is None or isinstance(x, bool) or is_real(x) or _is_text(x, _MAX_NAME)
+    return x is None or isinstance(x, bool) or is_real(x) or is_line(x, _MAX_NAME)
 
 
 def _to_json(card: Scorecard) -> dict:
@@ -592,7 +588,7 @@ _GAP: Field = (lambda x: x is None or is_real(x), 'a finite number or null')
 _PLAIN: Field = (_is_plain, 'text, a finite number, a boolean or null')
 _KEY = dict(representation=_NAME, world=_NAME, question=_NAME)
 _CELLS = _KEY | dict(metric=_NAME, target=_NAME, value=_REAL, **dict.fromkeys(CELL_COLUMNS[6:], _GAP))
-_REASONS = _KEY | dict(reason=(lambda x: _is_text(x, _MAX_REASON), f'text of at most {_MAX_REASON} characters'))
+_REASONS = _KEY | dict(reason=(lambda x: is_line(x, _MAX_REASON), f'text of at most {_MAX_REASON} characters'))
 _WARNINGS = _KEY | dict(words=_REASONS['reason'])
 _MOMENTS = _KEY | dict(factor=_NAME, episode=COUNT, t=COUNT, truth=_PLAIN, predicted=_PLAIN, error=_REAL)
 _ROWS = dict(representation=_NAME, world=_NAME, n_codes=COUNT, seconds=_REAL)
@@ -605,14 +601,14 @@ _CARD: dict[str, Field] = dict(
     settings=TABLE,
     **dict.fromkeys(('cells', 'reasons', 'moments', 'rows'), TABLE),
 )
-_VERSIONS = dict.fromkeys(('srlviz', 'python', *_PACKAGES), (lambda x: _is_text(x, _MAX_NAME), 'text'))
+_VERSIONS = dict.fromkeys(('srlviz', 'python', *_PACKAGES), (lambda x: is_line(x, _MAX_NAME), 'text'))
 _SETTINGS: dict[str, Field] = dict(seed=COUNT, worlds=TABLE, questions=TABLE)
 _WORLD: dict[str, Field] = dict(
     n=(lambda x: x is None or is_whole(x, 1), 'a whole number above 0, or null'),
     every=POSITIVE,
     length=POSITIVE,
-    condition=(lambda x: _is_text(x, _MAX_NAME), 'text'),
-    inputs=(lambda x: _is_text(x, _MAX_NAME), 'text'),
+    condition=(lambda x: is_line(x, _MAX_NAME), 'text'),
+    inputs=(lambda x: is_line(x, _MAX_NAME), 'text'),
     fingerprint=(lambda x: isinstance(x, str) and bool(re.fullmatch('[0-9a-f]{0,16}', x)), 'hexadecimal digits'),
     record=(lambda x: _is_table_of(x, _is_plain), 'name -> a plain value'),
     factors=(lambda x: _are_names(x), 'a list of different names'),
@@ -626,7 +622,7 @@ def _are_names(x) -> bool:
 
 
 def _is_table_of(x, ok) -> bool:
-    return isinstance(x, dict) and len(x) <= 1000 and all(_is_text(k, _MAX_NAME) and ok(v) for k, v in x.items())
+    return isinstance(x, dict) and len(x) <= 1000 and all(is_line(k, _MAX_NAME) and ok(v) for k, v in x.items())
 
 
 def _read_columns(content: Mapping, columns: Mapping[str, Field], where: str) -> pd.DataFrame:

@@ -8,7 +8,7 @@ __all__ = ['MESSAGES', 'DATA', 'check_methods', 'fit_method', 'encode_method', '
 
 # %% ../../../nbs/09_studies/papers/00_probing.ipynb #f213fdfd
 import hashlib, inspect, json, math, os, tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from functools import cache, cached_property, partial
 from pathlib import Path
@@ -19,7 +19,7 @@ import pandas as pd
 from ...core.names import catalog, unknown
 from ...core.recordings import Recording, align
 from ...core.scores import merge_scores, method_label, paper_scores, score_row, split_label
-from ...core.files import atomic_folder, checksum, inside, make_folder, only_writer
+from ...core.files import atomic_folder, check_whole, checksum, inside, make_folder, only_writer
 from ...core.storage import is_finished
 from ...core.training import threads
 from ...core.jobs.workers import in_worker
@@ -54,6 +54,10 @@ def check_methods(
 ) -> None:
     """Check arguments of `probe_methods` before anything is recorded."""
     found = find_methods(methods)
+    if isinstance(norms, str) or not isinstance(norms, Iterable):
+        raise ValueError(f"norms is a list of names; got {norms!r:.80}")
+    if probing is not None and not isinstance(probing, Mapping):
+        raise ValueError(f"probing is a dict of arguments of the probe; got {probing!r:.80}")
     if not found or not norms:
         raise ValueError(f"give at least one method and one norm; got methods={list(methods)}, norms={list(norms)}")
     for norm in norms:
@@ -74,8 +78,8 @@ def _check_arguments(arguments, accepted, owner):
     for name, value in arguments.items():
         if name not in accepted:
             raise unknown(f'argument of {owner}', name, accepted)
-        if name in ('epochs', 'batch_size') and value < 1:
-            raise ValueError(f"{name} of {owner} must be at least 1; got {value}")
+        if name in ('epochs', 'batch_size'):
+            check_whole(value, f'{name} of {owner}', 1)
 
 # %% ../../../nbs/09_studies/papers/00_probing.ipynb #a526811a
 def fit_method(
