@@ -1506,10 +1506,10 @@ def _episode_factors(recording, which, names, reduce):
 
 def episode_codes(codes: Sequence, recording: Recording, gaps: bool = False) -> list[np.ndarray]:
     """Check codes of the episodes of a recording, and return them as arrays; see `align`."""
-    if isinstance(codes, np.ndarray) and codes.ndim == 2 and len(codes) == recording.n_steps:
-        split = "np.split(codes, recording.lengths.cumsum()[:-1])"
-        raise ValueError(f"codes are a list with one array per episode; got one array of all rows. Split it: {split}")
     arrays = code_arrays(codes)
+    if len(arrays) == recording.n_steps != len(recording) and all(c.ndim < 2 for c in arrays):
+        split = "np.split(np.asarray(codes), recording.lengths.cumsum()[:-1])"
+        raise ValueError(f"codes are a list with one array per episode; got one array of all rows. Split it: {split}")
     if len(arrays) != len(recording):
         raise ValueError(f"codes of {len(arrays)} episodes for a recording of {len(recording)}")
     for i, (c, n) in enumerate(zip(arrays, recording.lengths)):
