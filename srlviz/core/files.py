@@ -17,6 +17,7 @@ import codecs, csv, errno, gzip, hashlib, io, json, math, os, re, shutil, stat, 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -75,16 +76,52 @@ def _full_disk_error(e: Exception, written: Path) -> int | None:
 # %% ../../nbs/00_core/00_files.ipynb #1e516ee9
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Yield a new, empty file to write to; move it to `path` on success, remove it on any error."""
+    """Yield a new, empty file to write to; move it to `path` on success, remove it on any error.
+
+    What killed writers of the same file left is removed, too.
+    """
     path = Path(path)
+    _remove_abandoned_files(path)
     temporary = path.with_name(f'.{path.name}.{uuid.uuid4().hex[:8]}{path.suffix}')
     try:
         with _explain_full_disk(path, temporary):
             temporary.touch(exist_ok=False)  # with the permissions of the user's umask
-            yield temporary
-            os.replace(temporary, path)
+            with _in_use(temporary):
+                yield temporary
+                os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _in_use(temporary: Path) -> Iterator[None]:
+    "Hold a lock of a temporary file, which tells others that its writer lives; Windows would not move an open file"
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with open(temporary, 'rb') as f:
+        with suppress(OSError):  # a drive without locks
+            fcntl.flock(f, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        yield
+
+
+_MAX_LISTED = 2000  # entries; larger folders are written by one writer, which calls `remove_temporary`
+
+
+def _remove_abandoned_files(path: Path) -> None:
+    "Remove temporary files beside `path` whose writer no longer holds its lock"
+    name = re.compile(re.escape(f'.{path.name}.') + '[0-9a-f]{8}' + re.escape(path.suffix))
+    with suppress(ImportError, OSError):
+        import fcntl
+
+        with os.scandir(path.parent) as entries:
+            found = [e.path for e in islice(entries, _MAX_LISTED) if name.fullmatch(e.name)]
+        for place in found:
+            with suppress(OSError, ValueError), open_file(place) as f:
+                fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(place)
 
 
 def remove_temporary(folder: str | Path) -> None:
