@@ -586,6 +586,9 @@ def _decoded(data: bytes, path: str | Path, what: str, final: bool = True) -> st
     return text
 
 
+_MAX_MARKS = 2**21  # separators in a row
+
+
 def table_rows(text: str, path: str | Path, sep: str = ',') -> Iterator[tuple[int, list[str]]]:
     """Iterate over the rows of a CSV table, header first: line number and cells.
 
@@ -594,7 +597,17 @@ def table_rows(text: str, path: str | Path, sep: str = ',') -> Iterator[tuple[in
     ValueError : naming file and line, if it is empty, quotes do not match, a cell is huge, or a row has another number
         of cells than the header
     """
-    reader = csv.reader(io.StringIO(text, newline=''), strict=True, delimiter=sep)
+    n_marks = 0
+
+    def lines():
+        nonlocal n_marks
+        for line in io.StringIO(text, newline=''):
+            n_marks += line.count(sep)
+            if n_marks > _MAX_MARKS:  # a gigabyte as cells, from a packed file of 60 kB
+                raise ValueError(f"{path}, line {reader.line_num + 1}: more than {_MAX_MARKS:,} cells in a row")
+            yield line
+
+    reader = csv.reader(lines(), strict=True, delimiter=sep)
     width = 0
     while True:
         line = reader.line_num + 1
@@ -604,6 +617,7 @@ def table_rows(text: str, path: str | Path, sep: str = ',') -> Iterator[tuple[in
             raise ValueError(f"{path}, line {line}: {e}") from e
         if cells is None:
             break
+        n_marks = 0
         if not cells:
             continue  # an empty line
         width = width or len(cells)
