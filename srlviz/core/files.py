@@ -939,10 +939,11 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
     What a killed writer of the same folder left is removed, too.
     """
     path = Path(path)
+    if path.parent.is_dir():
+        _remove_abandoned(path)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise FileExistsError(f"{str(path)!r} is {'not empty' if path.is_dir() else 'a file'}; choose a new folder")
     temporary = make_folder(path.parent) / f'.{path.name}.{uuid.uuid4().hex[:8]}'
-    _remove_abandoned(path)
     place = temporary.with_name(f'{temporary.name}.lock')
     with open_lock(place) as lock:
         try:
