@@ -10,6 +10,7 @@ import srlviz
 from srlviz import Episode, Factor, ProbeCallback, Recording
 from srlviz.core.metrics import questions
 from srlviz.data.importers import add_video, load_csv, load_lerobot, load_minari
+from srlviz.encoders.frames.cnn import fit_splits
 from srlviz.evaluate.probe import linear_probe
 from srlviz.evaluate.questions.probe import LinearProbe
 from srlviz.evaluate.questions.regression import Regression
@@ -306,3 +307,17 @@ def test_links_and_sweeps_say_what_they_take():
         with pytest.raises(ValueError) as error:
             call()
         assert is_ours(error)
+
+
+def test_a_scorecard_of_codes_takes_the_split_of_the_guide_and_refuses_one_array_of_all_rows():
+    x = np.random.default_rng(0).normal(size=(6000, 3)).astype(np.float32)
+    factors = dict(sign=(x[:, 0] > 0).astype(int))
+    data = srlviz.Recording.from_arrays(x, episode=np.arange(6000) // 100, factors=factors)
+    data = data.with_split(probe=0.6, valid=0.2, test=0.2)  # no 'fit': encoders of reference rows are fitted on 'probe'
+    options = dict(references=['random', 'raw'], questions=['rank'], progress=False)
+    card = srlviz.scorecard({'mine': np.split(x, 60)}, data, **options)
+    assert {'mine', 'random', 'raw'} <= set(card.cells['representation'])
+    with pytest.raises(ValueError, match='one array of all rows. Split it'):
+        srlviz.scorecard({'mine': x}, data, **options)
+    with pytest.raises(ValueError, match="fitted on the split 'fit' or 'probe'; this recording has 'test'"):
+        fit_splits(data.replace(split=['test'] * len(data)))

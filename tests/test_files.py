@@ -1,6 +1,7 @@
 """Test what others find in files of the kit: printed names, whole folders, tables for spreadsheets, grades."""
 
-import importlib.util, re, shutil, signal, subprocess, sys
+import errno, importlib.util, re, shutil, signal, subprocess, sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,14 +10,15 @@ import pytest, torch
 
 import srlviz
 from srlviz import Factor, Recording
-from srlviz.core.files import atomic_folder
+from srlviz.core.files import atomic_folder, atomic_path
 from srlviz.core.names import unknown
 from srlviz.core.saving import save_encoder
 from srlviz.core.scores import load_scores, save_scores, score_row
 from srlviz.core.views.steps import Steps
 from srlviz.encoders.baselines import RandomCNN
 from srlviz.studies.course import write_course
-from srlviz.studies.matrix.results import Matrix, load_matrix, save_matrix
+from srlviz.studies.matrix import results
+from srlviz.studies.matrix.results import Matrix, load_matrix, save_matrix, shipped_matrix
 
 HOSTILE = '\x1b[31mred\u202e'  # colours a terminal, and reverses text
 
@@ -182,3 +184,38 @@ def test_grades_that_cannot_be_written_stop_no_notebook(begin, tmp_path):
 def test_a_check_within_no_distance_is_refused(within):
     with pytest.raises(ValueError, match='within must be a number of at least 0'):
         srlviz.course.check('1.1', 3.0, 4.0, within=within)
+
+
+def test_temporary_files_of_killed_writers_are_removed_by_the_next_and_those_of_living_ones_are_kept(tmp_path):
+    path = tmp_path / 'scores.csv'
+    path.write_text('before')
+    others = [tmp_path / name for name in ('.notes.0123abcd.csv', '.scores.csv.0123abcd.txt', '.scores.csv.today.csv')]
+    for other in others:
+        other.write_text('of somebody else')
+    killed = (
+        'import os, sys\nfrom srlviz.core.files import atomic_path\nwith atomic_path(sys.argv[1]):\n    os._exit(9)'
+    )
+    assert subprocess.run([sys.executable, '-c', killed, str(path)]).returncode == 9
+    (left,) = {*tmp_path.iterdir()} - {path, *others}
+    with atomic_path(path) as living:
+        assert not left.exists() and living.exists()
+        with atomic_path(path) as second:
+            second.write_text('second')
+        assert living.exists() and path.read_text() == 'second'
+        living.write_text('first')
+    assert path.read_text() == 'first' and {*tmp_path.iterdir()} == {path, *others}
+
+
+def test_a_matrix_on_a_full_disk_keeps_both_files_of_the_earlier_one(tmp_path, monkeypatch):
+    matrix = shipped_matrix()
+    save_matrix(matrix, tmp_path / 'm.csv', {})
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, 'No space left on device')
+
+    with monkeypatch.context() as patched:
+        patched.setattr(results, 'write_json', full)
+        with pytest.raises(OSError, match='its previous content is unchanged'):
+            save_matrix(replace(matrix, scores=matrix.scores[:9]), tmp_path / 'm.csv', {})
+    assert len(load_matrix(tmp_path / 'm.csv').scores) == len(matrix.scores)
+    assert {p.name for p in tmp_path.iterdir()} == {'m.csv', 'm.json'}

@@ -17,6 +17,7 @@ import codecs, csv, errno, gzip, hashlib, io, json, math, os, re, shutil, stat, 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -75,16 +76,52 @@ def _full_disk_error(e: Exception, written: Path) -> int | None:
 # %% ../../nbs/00_core/00_files.ipynb #1e516ee9
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Yield a new, empty file to write to; move it to `path` on success, remove it on any error."""
+    """Yield a new, empty file to write to; move it to `path` on success, remove it on any error.
+
+    What killed writers of the same file left is removed, too.
+    """
     path = Path(path)
+    _remove_abandoned_files(path)
     temporary = path.with_name(f'.{path.name}.{uuid.uuid4().hex[:8]}{path.suffix}')
     try:
         with _explain_full_disk(path, temporary):
             temporary.touch(exist_ok=False)  # with the permissions of the user's umask
-            yield temporary
-            os.replace(temporary, path)
+            with _in_use(temporary):
+                yield temporary
+                os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def _in_use(temporary: Path) -> Iterator[None]:
+    "Hold a lock of a temporary file, which tells others that its writer lives; Windows would not move an open file"
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with open(temporary, 'rb') as f:
+        with suppress(OSError):  # a drive without locks
+            fcntl.flock(f, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        yield
+
+
+_MAX_LISTED = 2000  # entries; larger folders are written by one writer, which calls `remove_temporary`
+
+
+def _remove_abandoned_files(path: Path) -> None:
+    "Remove temporary files beside `path` whose writer no longer holds its lock"
+    name = re.compile(re.escape(f'.{path.name}.') + '[0-9a-f]{8}' + re.escape(path.suffix))
+    with suppress(ImportError, OSError):
+        import fcntl
+
+        with os.scandir(path.parent) as entries:
+            found = [e.path for e in islice(entries, _MAX_LISTED) if name.fullmatch(e.name)]
+        for place in found:
+            with suppress(OSError, ValueError), open_file(place) as f:
+                fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(place)
 
 
 def remove_temporary(folder: str | Path) -> None:
@@ -554,6 +591,9 @@ def _decoded(data: bytes, path: str | Path, what: str, final: bool = True) -> st
     return text
 
 
+_MAX_MARKS = 2**21  # separators in a row
+
+
 def table_rows(text: str, path: str | Path, sep: str = ',') -> Iterator[tuple[int, list[str]]]:
     """Iterate over the rows of a CSV table, header first: line number and cells.
 
@@ -562,7 +602,17 @@ def table_rows(text: str, path: str | Path, sep: str = ',') -> Iterator[tuple[in
     ValueError : naming file and line, if it is empty, quotes do not match, a cell is huge, or a row has another number
         of cells than the header
     """
-    reader = csv.reader(io.StringIO(text, newline=''), strict=True, delimiter=sep)
+    n_marks = 0
+
+    def lines():
+        nonlocal n_marks
+        for line in io.StringIO(text, newline=''):
+            n_marks += line.count(sep)
+            if n_marks > _MAX_MARKS:  # a gigabyte as cells, from a packed file of 60 kB
+                raise ValueError(f"{path}, line {reader.line_num + 1}: more than {_MAX_MARKS:,} cells in a row")
+            yield line
+
+    reader = csv.reader(lines(), strict=True, delimiter=sep)
     width = 0
     while True:
         line = reader.line_num + 1
@@ -572,6 +622,7 @@ def table_rows(text: str, path: str | Path, sep: str = ',') -> Iterator[tuple[in
             raise ValueError(f"{path}, line {line}: {e}") from e
         if cells is None:
             break
+        n_marks = 0
         if not cells:
             continue  # an empty line
         width = width or len(cells)
@@ -893,10 +944,11 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
     What a killed writer of the same folder left is removed, too.
     """
     path = Path(path)
+    if path.parent.is_dir():
+        _remove_abandoned(path)
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise FileExistsError(f"{str(path)!r} is {'not empty' if path.is_dir() else 'a file'}; choose a new folder")
     temporary = make_folder(path.parent) / f'.{path.name}.{uuid.uuid4().hex[:8]}'
-    _remove_abandoned(path)
     place = temporary.with_name(f'{temporary.name}.lock')
     with open_lock(place) as lock:
         try:

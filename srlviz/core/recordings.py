@@ -1506,8 +1506,10 @@ def _episode_factors(recording, which, names, reduce):
 
 def episode_codes(codes: Sequence, recording: Recording, gaps: bool = False) -> list[np.ndarray]:
     """Check codes of the episodes of a recording, and return them as arrays; see `align`."""
-    if isinstance(codes, np.ndarray) and codes.ndim == 2 and len(codes) == recording.n_steps:
-        split = "np.split(codes, recording.lengths.cumsum()[:-1])"
+    n_rows = recording.n_steps
+    is_rows = isinstance(codes, list) or isinstance(codes, np.ndarray) and codes.ndim > 0
+    if is_rows and len(codes) == n_rows != len(recording) and all(np.ndim(row) < 2 for row in codes):
+        split = "np.split(np.asarray(codes), recording.lengths.cumsum()[:-1])"
         raise ValueError(f"codes are a list with one array per episode; got one array of all rows. Split it: {split}")
     arrays = code_arrays(codes, gaps)
     if len(arrays) != len(recording):

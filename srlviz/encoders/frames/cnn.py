@@ -293,9 +293,22 @@ def reconstruct_frames(
 
 # %% ../../../nbs/03_encoders/frames/00_cnn.ipynb #38f77048
 def fit_splits(recording: Recording) -> tuple[Recording, Recording | None]:
-    """Return the training episodes, the split 'fit' (all, if the recording has no split), and 'valid' or None."""
-    fit = recording['fit'] if (recording.split != '').any() else recording
-    return fit, recording['valid'] if 'valid' in recording.split else None
+    """Return the training episodes and those of the split 'valid', or None.
+
+    Training episodes are the split 'fit'; without one 'probe', as for questions; without any split all.
+
+    Raises
+    ------
+    ValueError : for a recording with splits that has neither 'fit' nor 'probe'
+    """
+    held_out = recording['valid'] if 'valid' in recording.split else None
+    if not (recording.split != '').any():
+        return recording, held_out
+    for name in ('fit', 'probe'):
+        if name in recording.split:
+            return recording[name], held_out
+    there = ', '.join(map(repr, dict.fromkeys(recording.split.tolist())))
+    raise ValueError(f"an encoder is fitted on the split 'fit' or 'probe'; this recording has {there}")
 
 
 def model_loss(model: nn.Module, *tensors: torch.Tensor) -> torch.Tensor:

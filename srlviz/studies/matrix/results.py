@@ -16,11 +16,13 @@ from srlviz.core.files import (
     COUNT,
     TABLE,
     TEXTS,
+    atomic_path,
     check_fields,
     checksum,
     inside,
     is_line,
     is_whole,
+    make_folder,
     read_json,
     sample_path,
     write_json,
@@ -29,7 +31,7 @@ from ...core.metrics import find_metric, headlines, questions
 from ...core.names import catalog, printable, unknown
 from ...core.questions import load_answers
 from ...core.recordings import Recording
-from ...core.scores import SCORE_COLUMNS, check_scores, load_scores, save_scores
+from ...core.scores import SCORE_COLUMNS, check_scores, load_scores, scores_text
 from ...evaluate.order import MIN_ROWS, order_agreement
 from .cross_evaluation import better_columns, code_questions
 from .representations import REFERENCES
@@ -295,10 +297,13 @@ _FORMAT = 'srlviz cross evaluation'
 
 def save_matrix(matrix: Matrix, path: str | Path, about: Mapping) -> None:
     """Save a matrix without its answers: PATH.csv, and PATH.json with its checksum; `about` says how it was made."""
-    path = save_scores(matrix.scores, Path(path).with_suffix('.csv'))
+    path = Path(path).with_suffix('.csv')
     reasons = [[*key, reason] for key, reason in matrix.reasons.items()]
-    content = dict(format=_FORMAT, about=dict(about), scores=checksum(path), reasons=reasons)
-    write_json(path.with_suffix('.json'), content)
+    make_folder(path.parent)
+    with atomic_path(path) as table:  # both files are written before one is moved: a full disk changes neither
+        table.write_bytes(scores_text(check_scores(matrix.scores)).encode())
+        content = dict(format=_FORMAT, about=dict(about), scores=checksum(table), reasons=reasons)
+        write_json(path.with_suffix('.json'), content)
 
 
 def shipped_matrix() -> Matrix:
