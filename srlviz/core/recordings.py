@@ -206,6 +206,8 @@ def _observations(obs: Mapping) -> dict:
     for k, v in arrays.items():
         if isinstance(v, np.ndarray) and v.dtype == np.uint8 and v.ndim > 3 and picture_layout(v.shape[1:]):
             arrays[k] = as_pictures(v, f'obs[{k!r}]')
+        if isinstance(v, np.ndarray) and is_film(v) and not v[:1].size:
+            raise ValueError(f"obs[{k!r}] has pictures without pixels, of the shape {v.shape[1:]}; leave it out")
     return arrays
 
 
