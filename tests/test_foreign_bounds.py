@@ -524,3 +524,9 @@ def test_a_grid_of_a_billion_trials_is_refused():
     thousand = [*range(1000)]
     message = run_bounded(lambda: grid_trials(Study(trial), dict(x=thousand, y=thousand, z=thousand)), max_seconds=3)
     assert '1,000,000,000 trials' in message
+
+
+def test_a_packed_table_of_many_small_cells_is_refused_before_it_is_parsed(tmp_path):
+    path = tmp_path / 'cells.csv.gz'
+    path.write_bytes(gzip.compress(b'a,b\n' + b'1,2\n' * 15_000_000))  # 1.3 GB as a table, 58 kB packed
+    assert_refused(path, 'cells; unpack it first', lambda: load(path), max_seconds=3)

@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+from test_foreign_bounds import assert_refused as assert_bounded
+
 from srlviz.core.recordings import Recording
 from srlviz.data.importers import Video, add_video, load_csv, load_lerobot
 from srlviz.data.lerobot import export_lerobot
@@ -283,3 +285,14 @@ def test_a_film_that_declares_a_huge_size_is_refused(tmp_path):
     film[start : start + 8] = (6_000).to_bytes(4, 'little') * 2
     path.write_bytes(film)
     assert_refused(lambda: Video(path), 'a.avi .*declares frames of 6000 x 6000')
+
+
+def test_a_header_that_declares_more_than_two_gigabytes_is_refused_and_takes_no_memory(tmp_path):
+    path = tmp_path / 'film.mp4'
+    film = bytearray(encode_film(brighter(4, 32, 32)))
+    place = film.index(b'stts') + 8
+    film[place : place + 4] = (2**32 - 1).to_bytes(4)  # entries of eight bytes each
+    path.write_bytes(film)
+    assert_bounded(
+        path, 'declares a part of more than 2 GB', lambda: FilmFile(path, (4, 32, 32, 3))[0], max_bytes=2**26
+    )

@@ -4,13 +4,13 @@
 
 # %% auto #0
 __all__ = ['MAX_BYTES', 'MAX_JSON', 'Field', 'TEXT', 'COUNT', 'POSITIVE', 'REAL', 'NUMBER', 'TABLE', 'LIST', 'TEXTS', 'RATE',
-           'FILES', 'MISSING_WORDS', 'PATIENCE', 'make_folder', 'atomic_path', 'remove_temporary', 'write_json',
-           'checksum', 'sample_path', 'check_name', 'inside', 'all_inside', 'open_file', 'as_path', 'file_size',
-           'is_safetensors', 'reading', 'with_advice', 'max_unpacked', 'read_bytes', 'parse_json', 'read_json',
-           'is_whole', 'check_whole', 'is_real', 'is_line', 'check_fields', 'foreign_format', 'table_text',
+           'FILES', 'MISSING_WORDS', 'PATIENCE', 'make_folder', 'atomic_path', 'remove_temporary', 'json_text',
+           'write_json', 'checksum', 'sample_path', 'check_name', 'inside', 'all_inside', 'open_file', 'as_path',
+           'file_size', 'is_safetensors', 'reading', 'with_advice', 'max_unpacked', 'read_bytes', 'parse_json',
+           'read_json', 'is_whole', 'check_whole', 'is_real', 'is_line', 'check_fields', 'foreign_format', 'table_text',
            'table_head', 'is_wide_text', 'table_rows', 'parse_whole', 'parse_real', 'is_number_word',
            'is_marked_number', 'first_non_number', 'cells_of_text', 'as_cell', 'of_cell', 'check_zip', 'Npz',
-           'read_npz', 'open_lock', 'lock_file', 'only_writer', 'atomic_folder', 'runtime_folder']
+           'write_npz', 'read_npz', 'open_lock', 'lock_file', 'only_writer', 'atomic_folder', 'runtime_folder']
 
 # %% ../../nbs/00_core/00_files.ipynb #a2f56e8e
 import codecs, csv, errno, gzip, hashlib, io, json, math, os, re, shutil, stat, sys, tempfile, time, uuid, zipfile
@@ -43,8 +43,10 @@ _TOO_LARGE = "that disk, or your limit (ulimit -f), allows no larger file: write
 
 
 @contextmanager
-def _explain_full_disk(path: str | Path, written: Path) -> Iterator[None]:
-    """Turn the error of a full disk, a quota or a limit into an OSError that names the file or folder not written.
+def _explain_write(path: str | Path, written: Path) -> Iterator[None]:
+    """Turn the errors of writers into a sentence that names the file or folder not written.
+
+    A full disk, a quota or a limit is an OSError. A text with half of a character is a ValueError that quotes it.
 
     Parameters
     ----------
@@ -52,6 +54,11 @@ def _explain_full_disk(path: str | Path, written: Path) -> Iterator[None]:
     """
     try:
         yield
+    except UnicodeError as e:
+        text = f' {e.object[max(e.start - 20, 0) : e.end + 20]!r}' if isinstance(e, UnicodeEncodeError) else ''
+        raise ValueError(
+            f"a text{text} has half of a character, a surrogate alone, and was not written; remove it"
+        ) from e
     except Exception as e:
         full = _full_disk_error(e, written)
         if full is None:
@@ -84,7 +91,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     _remove_abandoned_files(path)
     temporary = path.with_name(f'.{path.name}.{uuid.uuid4().hex[:8]}{path.suffix}')
     try:
-        with _explain_full_disk(path, temporary):
+        with _explain_write(path, temporary):
             temporary.touch(exist_ok=False)  # with the permissions of the user's umask
             with _in_use(temporary):
                 yield temporary
@@ -132,11 +139,17 @@ def remove_temporary(folder: str | Path) -> None:
             p.unlink()  # not .notes.20240131.csv
 
 # %% ../../nbs/00_core/00_files.ipynb #9da3d98d
-def write_json(path: str | Path, content: Any) -> None:
-    """Write JSON atomically; a ValueError for a text that `parse_json` would refuse."""
-    text = json.dumps(content, indent=1, default=_plain)
+def json_text(content: Any, indent: int | None = None) -> str:
+    """Convert plain and NumPy values to JSON; a ValueError for a text that `parse_json` would refuse."""
+    text = json.dumps(content, indent=indent, default=_plain)
     if _MAY_HAVE_HALVES.search(text.encode()):
         _refuse_halves(json.loads(text))
+    return text
+
+
+def write_json(path: str | Path, content: Any) -> None:
+    """Write JSON atomically; a ValueError for a text that `parse_json` would refuse."""
+    text = json_text(content, indent=1)
     with atomic_path(path) as p:
         p.write_text(text, encoding='utf-8')
 
@@ -510,6 +523,7 @@ def foreign_format(head: bytes) -> tuple[str, str] | None:
 
 # %% ../../nbs/00_core/00_files.ipynb #da62d60b
 _MAX_TABLE = 2**26  # bytes
+_BYTES_OF_CELL = 40  # of a table that was read, with its text; measured
 _CONTROL = re.compile('[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]')  # control characters
 _UTF16 = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
 
@@ -548,12 +562,15 @@ def _unpacked(path: str | Path, max_bytes: int) -> bytes:
         if int.from_bytes(f.read(4), 'little') > limit:
             raise too_long
         f.seek(0)
-        blocks, size = [], 0
+        blocks, size, cells = [], 0, 0
         with gzip.GzipFile(fileobj=f) as unpacked:
             while block := unpacked.read(2**20):
                 size += len(block)
+                cells += sum(map(block.count, (b',', b';', b'\t', b'\n')))
                 if size > limit:
                     raise too_long
+                if cells * _BYTES_OF_CELL > max_unpacked(path):
+                    raise ValueError(f"{path} is packed and has more than {cells:,} cells; unpack it first")
                 blocks.append(block)
     return b''.join(blocks)
 
@@ -591,9 +608,6 @@ def _decoded(data: bytes, path: str | Path, what: str, final: bool = True) -> st
     return text
 
 
-_MAX_MARKS = 2**21  # separators in a row
-
-
 def table_rows(text: str, path: str | Path, sep: str = ',') -> Iterator[tuple[int, list[str]]]:
     """Iterate over the rows of a CSV table, header first: line number and cells.
 
@@ -602,17 +616,7 @@ def table_rows(text: str, path: str | Path, sep: str = ',') -> Iterator[tuple[in
     ValueError : naming file and line, if it is empty, quotes do not match, a cell is huge, or a row has another number
         of cells than the header
     """
-    n_marks = 0
-
-    def lines():
-        nonlocal n_marks
-        for line in io.StringIO(text, newline=''):
-            n_marks += line.count(sep)
-            if n_marks > _MAX_MARKS:  # a gigabyte as cells, from a packed file of 60 kB
-                raise ValueError(f"{path}, line {reader.line_num + 1}: more than {_MAX_MARKS:,} cells in a row")
-            yield line
-
-    reader = csv.reader(lines(), strict=True, delimiter=sep)
+    reader = csv.reader(io.StringIO(text, newline=''), strict=True, delimiter=sep)
     width = 0
     while True:
         line = reader.line_num + 1
@@ -622,7 +626,6 @@ def table_rows(text: str, path: str | Path, sep: str = ',') -> Iterator[tuple[in
             raise ValueError(f"{path}, line {line}: {e}") from e
         if cells is None:
             break
-        n_marks = 0
         if not cells:
             continue  # an empty line
         width = width or len(cells)
@@ -776,10 +779,13 @@ class Npz:
             version = np.lib.format.read_magic(f)
             if version == (2, 0) and int.from_bytes(f.peek(4)[:4], 'little') > 2**16:
                 raise ValueError(f"{member.filename!r:.80} has a header of more than {2**16:,} bytes")
-            shape, _, dtype = {
-                (1, 0): np.lib.format.read_array_header_1_0,
-                (2, 0): np.lib.format.read_array_header_2_0,
-            }[version](f)
+            readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+            if version not in readers:
+                raise ValueError(f"{member.filename!r:.80} has a header of the version {version}; expected 1.0 or 2.0")
+            try:
+                shape, _, dtype = readers[version](f)
+            except Exception as e:  # Python's parser raises MemoryError, too, and tokenize its own
+                raise ValueError(f"the header of {member.filename!r:.80} is no shape and type") from e
             start = f.tell()
         if dtype.hasobject:
             raise ValueError(f"{member.filename!r:.80} holds Python objects")
@@ -797,10 +803,7 @@ class Npz:
         with self.zip.open(f'{name}.npy') as f:
             array = np.lib.format.read_array(f, allow_pickle=False)
             f.read(1)  # the zip compares the checksum at the end of the member
-        if array.dtype.kind == 'U' and array.dtype.itemsize:
-            letters = array.reshape(-1).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
-            if ((letters >= 0xD800) & (letters < 0xE000) | (letters > 0x10FFFF)).any():
-                raise ValueError(f"a text of {name!r:.80} has half of a character, or none of Unicode")
+        _check_letters(name, array)
         return array
 
     def read_json(self, name: str) -> Any:
@@ -818,6 +821,31 @@ class Npz:
 
     def __exit__(self, *_):
         self.close()
+
+
+def _check_letters(name: str, array: np.ndarray) -> None:
+    "Raise a ValueError if an array of texts has a letter that is none of Unicode"
+    if array.dtype.kind != 'U' or not array.size or not array.dtype.itemsize:
+        return
+    letters = np.ascontiguousarray(array).reshape(-1).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
+    if ((letters >= 0xD800) & (letters < 0xE000) | (letters > 0x10FFFF)).any():
+        raise ValueError(f"a text of {name!r:.80} has half of a character, or none of Unicode")
+
+
+def write_npz(path: str | Path, arrays: Mapping[str, Any], packed: bool = True) -> None:
+    """Write arrays to an .npz file, atomically.
+
+    Raises
+    ------
+    ValueError : for what `Npz` would refuse: Python objects, and a text or a name with half of a character
+    """
+    method = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
+    with atomic_path(path) as temporary, zipfile.ZipFile(temporary, 'w', method) as z:
+        for name, array in arrays.items():
+            array = np.asarray(array)
+            _check_letters(name, array)
+            with z.open(f'{name}.npy', 'w', force_zip64=True) as f:
+                np.lib.format.write_array(f, array, allow_pickle=False)
 
 
 def read_npz(path: str | Path, what: str = 'an npz file', max_bytes: int | None = None) -> dict[str, np.ndarray]:
@@ -955,7 +983,7 @@ def atomic_folder(path: str | Path) -> Iterator[Path]:
             with suppress(BlockingIOError):  # another writer looks whether it is abandoned
                 lock_file(lock)
             temporary.mkdir()  # `tempfile` would not follow the umask
-            with _explain_full_disk(path, temporary):
+            with _explain_write(path, temporary):
                 yield temporary
                 if path.exists():
                     path.rmdir()  # Windows does not replace an empty folder

@@ -8,7 +8,7 @@ __all__ = ['FORMAT', 'Answer', 'warning_lines', 'warning_words', 'Question', 'as
            'permute_episodes', 'question_named', 'save_answers', 'load_answers']
 
 # %% ../../nbs/00_core/12_questions.ipynb #8ec9f2e8
-import dataclasses, functools, inspect, json
+import dataclasses, functools, inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -24,15 +24,16 @@ from srlviz.core.files import (
     TEXT,
     TEXTS,
     as_path,
-    atomic_path,
     check_fields,
     check_whole,
     is_whole,
+    json_text,
     make_folder,
     max_unpacked,
     parse_json,
     read_npz,
     reading,
+    write_npz,
 )
 from .leaks import overlapping_windows, repeated_rows
 from .metrics import Metric, questions
@@ -997,8 +998,7 @@ def save_answers(answers: Sequence[Answer], path: str | Path, items: bool = True
         for name, array in _to_arrays(answer, items).items():
             arrays[f'{i}/{name}'] = array
     make_folder(Path(path).parent)
-    with atomic_path(path) as part, open(part, 'wb') as f:
-        np.savez_compressed(f, **arrays)
+    write_npz(path, arrays)
     return Path(path)
 
 
@@ -1036,7 +1036,7 @@ def _to_arrays(answer: Answer, items: bool) -> dict[str, np.ndarray]:
         arrays=[name for name in parts if name not in tables],
         items=has_items,
     )
-    return dict(header=np.array(json.dumps(header, default=_as_json))) | arrays
+    return dict(header=np.array(json_text(header))) | arrays
 
 
 def _level_names(index: pd.Index) -> list[str]:
@@ -1052,13 +1052,6 @@ def _without_objects(values: np.ndarray, exact: bool) -> np.ndarray:
         is_bool = all(isinstance(v, (bool, np.bool_)) for v in values)
         values = values.astype(bool) if is_bool else np.array([str(v) for v in values], str)
     return values.astype(np.float32) if values.dtype == np.float64 and not exact else values
-
-
-def _as_json(value):
-    "Convert a NumPy scalar to a Python number"
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{value!r:.60} is not a plain value")
 
 
 _MAX_ANSWERS = 10_000

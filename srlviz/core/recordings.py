@@ -20,7 +20,7 @@ import pandas as pd
 from .clocks import only_counts, rate_of, seconds_of
 from .files import MAX_BYTES, RATE, TABLE, TEXT, TEXTS, Field, check_fields, check_whole, first_non_number
 from .files import is_marked_number, is_real, is_whole
-from .files import Npz, as_path, atomic_folder, atomic_path, make_folder, reading
+from .files import Npz, as_path, atomic_folder, json_text, make_folder, reading, write_npz
 from .storage.film import check_film_name, is_film
 from .storage.frame_cache import frame_cache
 from .storage.hashing import episode_content
@@ -206,6 +206,8 @@ def _observations(obs: Mapping) -> dict:
     for k, v in arrays.items():
         if isinstance(v, np.ndarray) and v.dtype == np.uint8 and v.ndim > 3 and picture_layout(v.shape[1:]):
             arrays[k] = as_pictures(v, f'obs[{k!r}]')
+        if isinstance(v, np.ndarray) and is_film(v) and not v[:1].size:
+            raise ValueError(f"obs[{k!r}] has pictures without pixels, of the shape {v.shape[1:]}; leave it out")
     return arrays
 
 
@@ -501,8 +503,7 @@ class Recording(Sequence):
             arrays[k] = np.concatenate([np.asarray(e._steps[k]) for e in self])
         for k in first.factors:
             arrays[f'factor.{k}'] = np.concatenate([np.atleast_1d(np.asarray(e.factors[k])) for e in self])
-        with atomic_path(path) as p:
-            np.savez_compressed(p, head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
+        write_npz(path, dict(head=np.frombuffer(json_text(head).encode(), np.uint8)) | arrays)
 
     def cached(self, where: str | Path | None = None) -> 'Recording':
         """Return the recording with its film memory-mapped, for random access.

@@ -27,6 +27,7 @@ from srlviz.core.files import (
     Field,
     atomic_path,
     check_fields,
+    json_text,
     make_folder,
     max_unpacked,
     open_file,
@@ -253,7 +254,7 @@ def save_encoder(encoder, path: str | Path) -> None:
     header['checksum'] = _checksum(header, tensors)
     make_folder(Path(path).parent)
     with atomic_path(path) as p:
-        save_file(tensors, p, metadata={'srlviz': json.dumps(header)})
+        save_file(tensors, p, metadata={'srlviz': json_text(header)})
 
 
 _FORMAT = {'kind': 'encoder', 'format': 1}

@@ -7,7 +7,7 @@ __all__ = ['REMAKE_ADVICE', 'MAX_PIXELS', 'UPRIGHT', 'film_codec', 'encode_film'
            'as_frame', 'FilmFile']
 
 # %% ../../nbs/02_data/03_video.ipynb #07ba79c2
-import os
+import errno, os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import BytesIO
@@ -101,7 +101,8 @@ def open_video(path: str | Path, advice: str = '', size: tuple[int, int] = (2**1
                 stream.codec_context.options = _decoder_limit(height, width)
                 yield container, stream
         except av.error.FFmpegError as e:
-            raise ValueError(e.strerror) from e
+            too_much = e.errno == errno.ENOMEM  # FFmpeg refuses more than 2 GB at once, before it asks the system
+            raise ValueError("it declares a part of more than 2 GB" if too_much else e.strerror) from e
 
 # %% ../../nbs/02_data/03_video.ipynb #5c0d7e12
 UPRIGHT = np.eye(2, dtype=int)

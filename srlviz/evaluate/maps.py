@@ -24,14 +24,15 @@ from srlviz.core.files import (
     COUNT,
     POSITIVE,
     TEXT,
-    atomic_path,
     check_fields,
     check_whole,
     is_real,
+    json_text,
     make_folder,
     parse_json,
     read_npz,
     reading,
+    write_npz,
 )
 from ..core.names import unknown
 from ..core.jobs.progress import Bar
@@ -227,9 +228,7 @@ def _checksum(arrays: dict) -> str:
 
 
 def _write_cache(path: Path, **arrays):
-    with atomic_path(path) as part:
-        with part.open('wb') as f:
-            np.savez_compressed(f, checksum=_checksum(arrays), **arrays)
+    write_npz(path, dict(checksum=_checksum(arrays)) | arrays)
 
 # %% ../../nbs/06_evaluate/08_maps.ipynb #326dc630
 def _sample_trustworthiness(rows: np.ndarray, xy: np.ndarray, seed: int | list[int]) -> float:
@@ -357,9 +356,7 @@ def save_maps(maps: Mapping[str, Mapping[str, CodeMap]], path: str | Path) -> Pa
             arrays |= {f'{len(header)}/{name}': getattr(m, name) for name in _MAP_ARRAYS}
             fields = {name: getattr(m, name) for name in _SAVED_MAP if name not in ('encoder', 'key')}
             header.append(dict(encoder=encoder, key=key) | fields)
-    with atomic_path(path) as temporary:
-        with temporary.open('wb') as f:
-            np.savez_compressed(f, maps=np.array(json.dumps(header)), **arrays)
+    write_npz(path, dict(maps=np.array(json_text(header))) | arrays)
     return Path(path)
 
 

@@ -244,13 +244,23 @@ def _class_index(values, classes):
     return np.where(classes[i] == values, i, -1)
 
 
+_MAX_CODE = 1e15  # float32 has sums of its squares, over 10**8 rows
+
+
 def _scaled_codes(codes, norm):
-    "Convert codes to float32 tensors (N, n_codes), standardized by 'probe' if requested"
+    "Convert codes to float32 tensors (N, n_codes), standardized by 'probe' if requested; too large ones are refused"
     mean, std = 0.0, np.ones(1)
     if norm == 'standardize':
         mean, std = codes['probe'].mean(0, dtype=np.float64), codes['probe'].std(0, dtype=np.float64)
     scale = np.where(std > 0, std, 1)
-    return {s: torch.from_numpy(((c - mean) / scale).astype(np.float32)) for s, c in codes.items()}
+    scaled = {s: torch.from_numpy(((c - mean) / scale).astype(np.float32)) for s, c in codes.items()}
+    for s, x in scaled.items():
+        if x.numel() and x.abs().max() > _MAX_CODE:
+            raise ValueError(
+                f"codes of split {s!r} reach {float(x.abs().max()):.3g}, and a probe in float32 needs less than "
+                f"{_MAX_CODE:.0e}; rescale them, or use norm='standardize'"
+            )
+    return scaled
 
 
 def _prepare(codes, factors, norm, n_classes):

@@ -31,6 +31,7 @@ from srlviz.core.files import (
     read_json,
     read_npz,
     write_json,
+    write_npz,
 )
 from ..core.names import catalog, printable
 from ..core.leaks import overlapping_windows
@@ -144,7 +145,7 @@ class Probed:
                 save_answers([*self.results.values()], temporary / 'results.npz')
             if self.regressions:
                 save_answers([*self.regressions.values()], temporary / 'regressions.npz')
-            np.savez_compressed(temporary / 'codes.npz', **{k: np.vstack(c) for k, c in self.codes.items()})
+            write_npz(temporary / 'codes.npz', {k: np.vstack(c) for k, c in self.codes.items()})
             self.recording.save(temporary / 'recording')
             make_folder(temporary / 'encoders')
             for name, fitted in self.fitted.items():

@@ -33,6 +33,7 @@ from srlviz.core.files import (
     read_npz,
     reading,
     write_json,
+    write_npz,
 )
 from ..core.names import unique_name, unknown
 from ..core.questions import Answer, load_answers, save_answers
@@ -708,7 +709,7 @@ def _save_data(workbench: Workbench, folder: Path) -> dict:
     if data['codes']:
         saved['codes'] = [*data['codes']]
         arrays = {f'codes {i}': np.concatenate(codes) for i, codes in enumerate(data['codes'].values())}
-        np.savez_compressed(folder / 'codes.npz', **arrays)
+        write_npz(folder / 'codes.npz', arrays)
     return saved | {k: data[k] is not None for k in ('recording', 'scores', 'maps')}
 
 

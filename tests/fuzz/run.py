@@ -149,11 +149,15 @@ _MEMORY_ERRORS = (
 
 
 def wanted_memory(e: BaseException | None) -> bool:
-    """Return whether an exception, or any in its chain, was a failed allocation of memory."""
+    """Return whether an exception, or any in its chain, was a failed allocation of memory.
+
+    FFmpeg's is none: it refuses more than 2 GB at once itself, before it asks for them; the peak is measured anyway.
+    """
     seen = set()
     while e is not None and id(e) not in seen:
         seen.add(id(e))
-        if isinstance(e, MemoryError) or any(w in str(e) for w in _MEMORY_ERRORS):
+        of_ffmpeg = type(e).__module__.startswith('av.')
+        if isinstance(e, MemoryError) and not of_ffmpeg or any(w in str(e) for w in _MEMORY_ERRORS):
             return True
         e = e.__cause__ or e.__context__
     return False

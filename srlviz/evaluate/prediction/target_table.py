@@ -33,6 +33,7 @@ from srlviz.core.files import (
     read_npz,
     reading,
     write_json,
+    write_npz,
 )
 from ...core.names import printable, unknown
 from ...core.jobs.progress import Bar
@@ -438,7 +439,7 @@ def save_targets(targets: Targets, path: str | Path) -> Path:
     )
     with atomic_folder(path) as folder:
         targets.table.to_parquet(folder / 'table.parquet', index=False)
-        np.savez(folder / 'states.npz', **{k: v for k, v in arrays.items() if v is not None})
+        write_npz(folder / 'states.npz', {k: v for k, v in arrays.items() if v is not None}, packed=False)
         write_json(folder / 'targets.json', metadata)
     return Path(path)
 

@@ -6,6 +6,7 @@
 __all__ = ['FIXED', 'UNORDERED', 'Matrix', 'open_matrix', 'matrix_board', 'save_matrix', 'shipped_matrix', 'load_matrix']
 
 # %% ../../../nbs/09_studies/matrix/04_results.ipynb #f9a56a6d
+import inspect, warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +36,7 @@ from ...core.scores import SCORE_COLUMNS, check_scores, load_scores, scores_text
 from ...evaluate.order import MIN_ROWS, order_agreement
 from .cross_evaluation import better_columns, code_questions
 from .representations import REFERENCES
-from .settings import SETTINGS, find_setting
+from .settings import SETTINGS, Setting, find_setting
 
 # %% ../../../nbs/09_studies/matrix/04_results.ipynb #fb86e004
 FIXED = ('constant', 'true_state', 'belief', 'supervised')
@@ -180,7 +181,8 @@ class _Moments(Mapping):
 
 
 _MAX_REASON = 1000  # letters
-_MAX_N = 10**6  # a recording that is missing is recorded again when a cell is opened
+_MAX_N = 10**6
+_MAX_AGAIN = 4  # times the setting's own amount: what is recorded again without being asked
 
 
 def _is_name(x) -> bool:
@@ -198,8 +200,14 @@ _PARAMETERS = dict(
 )
 
 
-def open_matrix(folder: str | Path) -> Matrix:
+def open_matrix(folder: str | Path, max_n: int = 0) -> Matrix:
     """Open the results of a sweep of the study `cross_evaluation`; of an answer that was computed again, the newest.
+
+    Parameters
+    ----------
+    max_n : moments that are missing in the folder are recorded again when they are opened, up to this many steps or
+        episodes, as the world counts, and up to four times what the world records by itself; a warning names others,
+        which are not shown
 
     Raises
     ------
@@ -243,8 +251,27 @@ def open_matrix(folder: str | Path) -> Matrix:
         raise ValueError(f"{folder} has no answer of the study cross_evaluation")
     scores = check_scores(pd.concat(tables.values(), ignore_index=True))
     settings = {setting.name: setting for setting in settings.values()}
-    moments = _Moments(settings, seed, inside(folder, 'shared/recordings'))  # a link to another place is refused
-    return Matrix(scores, reasons, _SavedAnswers(files), moments)
+    shared = inside(folder, 'shared/recordings')  # a link to another place is refused
+    shown = {}
+    for name, setting in settings.items():
+        if (shared / setting.folder_name(seed)).is_dir() or (setting.n or 0) <= max(
+            max_n, _MAX_AGAIN * _own_n(setting)
+        ):
+            shown[name] = setting
+        else:
+            warnings.warn(
+                f"{folder}: the moments of {name} are missing, and n={setting.n:,} is more than is recorded again "
+                f"without being asked; open_matrix(..., max_n={setting.n}) does it",
+                stacklevel=2,
+            )
+    return Matrix(scores, reasons, _SavedAnswers(files), _Moments(shown, seed, shared))
+
+
+def _own_n(setting: Setting) -> int:
+    "How much a setting of the catalogue, or its world, records by itself: steps or episodes, as the world counts"
+    if setting.name in SETTINGS:
+        return SETTINGS[setting.name].n
+    return inspect.signature(setting.world.record).parameters['n'].default or 0
 
 
 def _world_name(result: Mapping, parameters: Mapping) -> str:

@@ -96,7 +96,7 @@ class Setting:
         ------
         ValueError : as the world's `record`, and for an observation or a factor that it does not have
         """
-        name = self._folder_name(seed)
+        name = self.folder_name(seed)
         if shared is None or not name:
             return self._prepared(self._recorded(seed))
         folder = inside(make_folder(shared), name)
@@ -105,8 +105,8 @@ class Setting:
                 self._recorded(seed).save(folder)
         return self._prepared(load_recording(folder))
 
-    def _folder_name(self, seed: int) -> str:
-        "Name the folder of a recording by what decides its content; '' if that is not known by name"
+    def folder_name(self, seed: int) -> str:
+        """Name the folder of a recording by what decides its content; '' if that is not known by name."""
         world = str(getattr(self.world, 'name', self.world))
         prepare = self.prepare.__qualname__
         if world not in catalog('worlds') or '<' in prepare:  # a recording, an environment, or a local function
