@@ -582,7 +582,7 @@ def test_a_probe_plays_an_environment_or_says_what_to_call(data):
     found = srlviz.probe('raw', gymnasium.make('CartPole-v1') if data == 'made' else data, **QUICK)
     assert len(found.recording) == 50 and max(found.recording.lengths) <= 200
     is_pole = data != 'RepeatPrevious-easy'
-    assert ('the factors are the observation itself' in repr(found)) == is_pole
+    assert ('numbers of the observation itself' in repr(found)) == is_pole
     assert not is_pole or found.r2.to_numpy().min() > 0.99
 
 
@@ -605,6 +605,20 @@ def test_a_recording_says_that_its_factors_are_the_observation(tmp_path):
 
     known = srlviz.data.worlds.gym.GymWorld('CartPole-v1', factors=angle).record(3, progress=False)
     assert known.observed == [] and 'observation itself' not in repr(known)
+
+
+def test_a_factor_that_is_an_observed_column_under_another_name_is_said(tmp_path):
+    rng = np.random.default_rng(0)
+    walks = pd.DataFrame(
+        dict(walk=np.repeat(np.arange(12), 30), speed=rng.normal(size=360), foot=rng.integers(0, 2, 360))
+    )
+    walks['slips'] = walks['foot'].astype(float)
+    walks.to_csv(tmp_path / 'walks.csv', index=False)
+    with pytest.warns(UserWarning, match="the factor 'foot' is the observed column 'slips' under another name"):
+        found = srlviz.probe('raw', tmp_path / 'walks.csv', episode='walk', factors=['foot'], **QUICK)
+    assert 'foot: numbers of the observation itself' in repr(found)
+    plain = srlviz.Recording.from_table(walks, episode='walk', obs=['speed'], factors=['foot'])
+    assert plain.observed == []
 
 
 @pytest.mark.parametrize('given', ['model', 'policy', 'named', 'its environment'])

@@ -688,7 +688,7 @@ def first_non_number(column: Iterable) -> tuple[int, str] | None:
     return marked
 
 # %% ../../nbs/00_core/00_files.ipynb #d11a7351
-_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 
 
 def cells_of_text(table):

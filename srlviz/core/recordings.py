@@ -359,7 +359,7 @@ class Recording(Sequence):
 
     @property
     def observed(self) -> list[str]:
-        """Names of factors that are numbers of the observation itself, as `GymWorld` notes in `meta['observed']`."""
+        """Names of factors that are numbers of the observation, as worlds and tables note in `meta['observed']`."""
         noted = self.meta.get('observed')
         return [name for name in noted if isinstance(name, str)] if isinstance(noted, list) else []
 
@@ -382,8 +382,10 @@ class Recording(Sequence):
         counts = {s: int((self.split == s).sum()) for s in SPLITS if (self.split == s).any()}
         if counts:
             lines.append(f"  split    {', '.join(f'{s} {n}' for s, n in counts.items())}")
-        if {*self.observed} & {f.name for f in self.factors}:
-            lines.append("  note     these factors are the observation itself: a probe of the raw input says nothing")
+        observed = [f.name for f in self.factors if f.name in self.observed]
+        if observed:
+            words = f"{', '.join(observed[:8])}: numbers of the observation itself"
+            lines.append(f"  note     {words}; a probe of the raw input says nothing")
         return printable('\n'.join(lines))
 
     def with_split(self, seed: int = 0, **fractions: float) -> 'Recording':
@@ -706,6 +708,15 @@ class Recording(Sequence):
                 )
             numbers = [_numbers(_column(table, c), c, fill) for c in columns]
             arrays[modality] = np.column_stack([as_float32(v, f"the column {c!r}") for v, c in zip(numbers, columns)])
+            copies = _copies(arrays[modality], columns, {k: series[k] for k in factors})
+            if copies:
+                k, c = next(iter(copies.items()))
+                warnings.warn(
+                    f"the factor {k!r} is the observed column {c!r} under another name: codes contain the answer; "
+                    "leave one of them out",
+                    stacklevel=2,
+                )
+                meta['observed'] = [*meta.get('observed', []), *copies]
         if time is not None:
             hz, gaps = rate_of(seconds, starts, names, time)
             if len(gaps) and pauses == 'split':
@@ -1256,6 +1267,18 @@ def _check_words(words: np.ndarray, name: str, given: Factor | None) -> None:
 
 def _word_of(values: np.ndarray, names: Sequence[str]) -> str:
     return names[values[0]] if names else str(values[0])
+
+
+def _copies(x: np.ndarray, columns: Sequence, factors: Mapping[str, pd.Series]) -> dict:
+    "Factors that vary and equal a column of observations: factor -> column"
+    found = {}
+    for name, values in factors.items():
+        if values.dtype.kind in 'iuf':
+            y = values.to_numpy(np.float32, na_value=np.nan)
+            equal = [j for j in np.flatnonzero(x[0] == y[0]) if np.array_equal(x[:, j], y)]
+            if equal and y.min() < y.max():
+                found[name] = columns[equal[0]]
+    return found
 
 
 def _requested_factors(

@@ -195,8 +195,11 @@ class Probed:
         for factor in self.recording.factors:
             doubt = doubt_words(self.scores['task'].iloc[0], factor.name)
             lines += [f'{factor.name}: {doubt}'] if doubt else []
-        if {*self.recording.observed} & {*self.scores['target']}:
-            lines.append("the factors are the observation itself: a probe of the raw input says nothing")
+        asked = {*self.scores['target']}
+        observed = [name for name in self.recording.observed if name in asked]
+        if observed:
+            words = f"{', '.join(observed[:8])}: numbers of the observation itself"
+            lines.append(f'{words}; a probe of the raw input says nothing')
         if self.left_out:
             lines.append('not probed: ' + ', '.join(f'{name} ({reason})' for name, reason in self.left_out.items()))
         return printable('\n'.join(lines))
