@@ -37,7 +37,7 @@ from .leaks import overlapping_windows, repeated_rows
 from .metrics import Metric, questions
 from .names import printable, unknown
 from .odd_data import odd_codes, odd_factors
-from .parameters import fits
+from .parameters import fits, out_of_range
 from .recordings import Episode, Recording, align
 from .scores import SCORE_COLUMNS, check_scores, score_row
 from .storage import KINDS, SPLITS
@@ -98,9 +98,13 @@ class Answer:
         return self.about.get('warnings', [])
 
     def warn(self, warnings: Iterable[Mapping]) -> None:
-        """Add to the warnings."""
+        """Add to the warnings: mappings with kind and words; a ValueError names what is none."""
+        if isinstance(warnings, (str, Mapping)) or not isinstance(warnings, Iterable):
+            raise ValueError(f"warnings is a list of mappings with kind and words; got {warnings!r:.80}")
         added = []
         for warning in warnings:
+            if not isinstance(warning, Mapping) or not {'kind', 'words'} <= {*warning}:
+                raise ValueError(f"a warning is a mapping with kind and words; got {warning!r:.80}")
             clean = dict(warning)
             clean['kind'] = printable(warning['kind'])
             clean['words'] = printable(warning['words']).replace('\n', ' ')[:_MAX_WORDS]
@@ -483,7 +487,7 @@ class Question:
             cls.headline = next(iter(cls.metrics))
 
     def __new__(cls, *values, **named):
-        """Create a question; a ValueError names an argument of another type than its annotation."""
+        """Create a question; a ValueError names an argument of another type, or out of its range."""
         if dataclasses.is_dataclass(cls):
             names = [field.name for field in dataclasses.fields(cls) if field.init]
             _check_arguments(cls, dict(zip(names, values)) | named)
@@ -591,12 +595,16 @@ class Question:
 
 
 def _check_arguments(cls: type[Question], values: Mapping[str, Any]) -> None:
-    "Check the types of a question's arguments; those that its constructor does not take are left to it"
+    "Check the types and ranges of a question's arguments; those that its constructor does not take are left to it"
     hints = get_type_hints(cls)
+    fields = {field.name: field for field in dataclasses.fields(cls)}
     for key, value in values.items():
         if key in hints and not (fits(value, hints[key]) and _is_finite(value)):
             expected = getattr(hints[key], '__name__', str(hints[key]))
             raise ValueError(f"{key} of the question {cls.name} is {value!r:.80}; expected {expected}")
+        allowed = out_of_range(value, fields[key]) if key in fields else ''
+        if allowed:
+            raise ValueError(f"{key} of the question {cls.name} must be {allowed}; got {value!r:.80}")
 
 
 def _is_finite(value: Any) -> bool:
