@@ -1,6 +1,6 @@
 """Test wrong calls: each is refused at the door, in one sentence that names the argument and what came."""
 
-import linecache
+import dataclasses, linecache
 
 import numpy as np
 import pandas as pd
@@ -43,6 +43,10 @@ CALLS = {
     'align without a recording': (lambda r: srlviz.align([X], None), 'recording'),
     'link of None': (lambda r: srlviz.link(None), 'explorer'),
     'ProbeCallback of None': (lambda r: ProbeCallback(None), 'recording'),
+    'ProbeCallback with encode of a number': (lambda r: ProbeCallback(r, encode=3), 'encode'),
+    'ProbeCallback with layer of a number': (lambda r: ProbeCallback(r, layer=3), 'layer'),
+    'warn of a number': (lambda r: LinearProbe(epochs=1).answer(*codes(r), progress=False).warn(3), 'warnings'),
+    'warn of words': (lambda r: LinearProbe(epochs=1).answer(*codes(r), progress=False).warn(['x']), 'kind and words'),
     'Workbench of a table': (lambda r: Workbench(pd.DataFrame({'a': [1]})), 'scores|score table|column'),
     'load_csv of nothing': (lambda r: load_csv([]), 'path'),
     'load of None': (lambda r: srlviz.load(None), 'path'),
@@ -238,6 +242,38 @@ def test_every_question_checks_the_types_of_its_arguments(name):
     for field in cls.__dataclass_fields__:
         with pytest.raises(ValueError, match=field):
             cls(**{field: object()})
+
+
+FREE_NUMBERS = {'gap': {'blind', 'fully_observable'}}  # returns, which may be any number
+NAMES_ELSEWHERE = {'task', 'device', 'categories'}  # looked up when the question is asked
+
+
+@pytest.mark.parametrize('name', sorted(questions()))
+def test_every_question_refuses_arguments_out_of_range(name):
+    cls = questions()[name]
+    for field in dataclasses.fields(cls):
+        if field.name in NAMES_ELSEWHERE and not field.metadata or field.name in FREE_NUMBERS.get(name, ()):
+            continue
+        wrong = 'nope' if 'str' in str(field.type) else (-1,) if 'tuple' in str(field.type) else -1
+        with pytest.raises(ValueError, match=field.name) as error:
+            cls(**{field.name: wrong})
+        assert is_ours(error)
+        cls(**{field.name: field.default})
+
+
+def test_a_question_refuses_nought_where_it_says_nothing():
+    wrong = [
+        ('neighbours', 'k'),
+        ('mig', 'bins'),
+        ('dci', 'bins'),
+        ('probe', 'lr'),
+        ('probe', 'epochs'),
+        ('cost', 'runs'),
+    ]
+    for name, argument in wrong:
+        with pytest.raises(ValueError, match=argument):
+            questions()[name](**{argument: 0})
+    questions()['regression'](epochs=0)  # no network
 
 
 @pytest.mark.parametrize('name', sorted(srlviz.catalog('widgets')))

@@ -39,7 +39,7 @@ from .leaks import overlapping_windows, repeated_rows
 from .metrics import Metric, questions
 from .names import printable, unknown
 from .odd_data import odd_codes, odd_factors
-from .parameters import fits
+from .parameters import fits, out_of_range
 from .recordings import Episode, Recording, align
 from .scores import SCORE_COLUMNS, check_scores, score_row
 from .storage import KINDS, SPLITS
@@ -100,9 +100,13 @@ class Answer:
         return self.about.get('warnings', [])
 
     def warn(self, warnings: Iterable[Mapping]) -> None:
-        """Add to the warnings."""
+        """Add to the warnings: mappings with kind and words; a ValueError names what is none."""
+        if isinstance(warnings, (str, Mapping)) or not isinstance(warnings, Iterable):
+            raise ValueError(f"warnings is a list of mappings with kind and words; got {warnings!r:.80}")
         added = []
         for warning in warnings:
+            if not isinstance(warning, Mapping) or not {'kind', 'words'} <= {*warning}:
+                raise ValueError(f"a warning is a mapping with kind and words; got {warning!r:.80}")
             clean = dict(warning)
             clean['kind'] = printable(warning['kind'])
             clean['words'] = printable(warning['words']).replace('\n', ' ')[:_MAX_WORDS]
@@ -495,13 +499,16 @@ class Question:
             cls.headline = next(iter(cls.metrics))
 
     def __post_init__(self):
-        """Check the types of the arguments; a subclass that checks more calls this first."""
+        """Check the types and ranges of the arguments; a subclass that checks more calls this first."""
         hints = get_type_hints(type(self))
         for field in dataclasses.fields(self):
             hint, value = hints[field.name], getattr(self, field.name)
             if not (fits(value, hint) and _is_finite(value)):
                 expected = getattr(hint, '__name__', str(hint))
                 raise ValueError(f"{field.name} of the question {self.name} is {value!r:.80}; expected {expected}")
+            allowed = out_of_range(value, field)
+            if allowed:
+                raise ValueError(f"{field.name} of the question {self.name} must be {allowed}; got {value!r:.80}")
 
     def arguments(self) -> dict:
         "The arguments of the question, as plain values."

@@ -257,6 +257,10 @@ class ProbeCallback:
         model=None,
         layer: str | None = None,
     ):
+        if encode is not None and not callable(encode):
+            raise ValueError(f"encode is a function of the network and the recording, or None; got {encode!r:.80}")
+        if layer is not None and not isinstance(layer, str):
+            raise ValueError(f"layer is the name of a layer, or None; got {layer!r:.80}")
         if encode is not None and layer is not None:
             raise ValueError(f"encode says what the codes are, so layer must be None; got {layer!r}")
         self.recording, self.layer = with_question_split(recording), layer

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from ...core.bootstrap import Draws
-from ...core.files import check_whole
 from ...core.metrics import Metric
+from ...core.parameters import within
 from ...core.questions import Answer, Question
 
 # %% ../../../nbs/06_evaluate/questions/09_description_length.ipynb #b0c2f006
@@ -253,7 +253,7 @@ class DescriptionLength(Question):
     bins : intervals of a number; see `as_classes`
     """
 
-    bins: int = 10
+    bins: int = within(10, 2, _MAX_VALUES)
 
     name = 'description_length'
     cannot_tell = (
@@ -266,10 +266,6 @@ class DescriptionLength(Question):
         ),
         compression=Metric('Compression by the codes', _compression, high=np.inf, chance='permuted'),
     )
-
-    def __post_init__(self):
-        super().__post_init__()
-        check_whole(self.bins, 'bins', 2, _MAX_VALUES)
 
     def fit(self, codes, factors, *, seed=0, progress=True):
         from srlviz.evaluate.prediction.heads import standardized

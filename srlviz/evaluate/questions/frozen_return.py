@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from ...core.bootstrap import Draws
-from ...core.files import check_whole
 from ...core.metrics import Metric
+from ...core.parameters import within
 from ...core.questions import Answer, Question
 
 # %% ../../../nbs/06_evaluate/questions/13_frozen_return.ipynb #83aebedc
@@ -98,9 +98,9 @@ class FrozenReturn(Question):
     """
 
     task: str = 'CartPole-v1'
-    budget: int = 50_000
-    runs: int = 3
-    history: int = 1
+    budget: int = within(50_000, _NUM_ENVS * _NUM_STEPS)
+    runs: int = within(3, 1)
+    history: int = within(1, 1)
 
     name = 'frozen_return'
     needs = 'encoder'
@@ -114,12 +114,6 @@ class FrozenReturn(Question):
             'Return on frozen codes', _frozen_return, low=-np.inf, high=np.inf, chance='permuted', mean_over=()
         )
     )
-
-    def __post_init__(self):
-        super().__post_init__()
-        check_whole(self.budget, 'budget', _NUM_ENVS * _NUM_STEPS)
-        check_whole(self.runs, 'runs', 1)
-        check_whole(self.history, 'history', 1)
 
     def ask(self, subject, recording=None, *, seed=0, progress=True):
         """Train on the codes of a fitted encoder or a function of observations; no recording is used.

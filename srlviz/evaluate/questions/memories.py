@@ -13,7 +13,7 @@ import pandas as pd
 
 from ...core.bootstrap import Draws
 from ...core.metrics import Metric
-from ...core.names import unknown
+from ...core.parameters import one_of, within
 from ...core.questions import Answer, Question
 
 # %% ../../../nbs/06_evaluate/questions/05_memories.ipynb #76a08879
@@ -61,13 +61,13 @@ class Recall(Question):
     test : number of test episodes
     """
 
-    task: str = 'first'
-    delays: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
-    n_hidden: int = 64
-    steps: int = 300
-    batch: int = 32
-    lr: float = 3e-3
-    test: int = 512
+    task: str = one_of('first', 'copy', 'selective', 'count')
+    delays: tuple[int, ...] = within((1, 2, 4, 8, 16, 32), 0)
+    n_hidden: int = within(64, 1)
+    steps: int = within(300, 0)
+    batch: int = within(32, 1)
+    lr: float = within(3e-3, above=0, high=10)
+    test: int = within(512, 1)
 
     name = 'recall'
     cannot_tell = (
@@ -150,11 +150,11 @@ class Cost(Question):
     dtype : of weights and inputs, one of `DTYPES`
     """
 
-    batch: int = 64
-    length: int = 1024
-    runs: int = 10
+    batch: int = within(64, 1)
+    length: int = within(1024, 1)
+    runs: int = within(10, 1)
     device: str = 'auto'
-    dtype: str = 'float32'
+    dtype: str = one_of(*DTYPES)
 
     name = 'cost'
     cannot_tell = 'what a memory costs on another machine, or at another batch size or length'
@@ -175,8 +175,6 @@ class Cost(Question):
         from srlviz.evaluate.memories.cost import profile_memory
 
         _check_memory(self, subject)
-        if self.dtype not in DTYPES:
-            raise unknown('dtype', self.dtype, DTYPES)
         options = self.arguments() | dict(dtype=getattr(torch, self.dtype))
         costs = profile_memory(subject, seed=seed, **options)
         return CostAnswer(self, _no_items(), _no_items(), dict(costs=costs), dict(seed=seed))
@@ -202,8 +200,8 @@ class Contamination(Question):
     kind : the replacement: 'uniform' draws, or observations of another 'episode'
     """
 
-    k: int = 5
-    kind: str = 'uniform'
+    k: int = within(5, 1)
+    kind: str = one_of('uniform', 'episode')
 
     name = 'contamination'
     cannot_tell = 'whether a long half-life is good: it may be memory that the task needs, or a failure to forget'
@@ -239,7 +237,7 @@ class CreditShare(Question):
     """
 
     task: str = 'RepeatPrevious-easy'
-    by: str | None = None
+    by: str | None = one_of(None, 'exchange', 'gradient')
 
     name = 'credit'
     cannot_tell = 'what an agent computes from the relevant observations; and they are known for a few tasks only'

@@ -13,6 +13,7 @@ import pandas as pd
 
 from ...core.bootstrap import Draws
 from ...core.metrics import Metric
+from ...core.parameters import one_of, within
 from ...core.questions import Answer, Question
 
 # %% ../../../nbs/06_evaluate/questions/02_neighbours.ipynb #076030c6
@@ -36,11 +37,11 @@ class NeighbourAgreement(Question):
     distance : 'euclidean' or 'cosine'
     """
 
-    k: int = 6
-    apart: int = 30
-    n_queries: int = 1000
-    norm: str = 'none'
-    distance: str = 'euclidean'
+    k: int = within(6, 1)
+    apart: int = within(30, 0)
+    n_queries: int = within(1000, 1)
+    norm: str = one_of('none', 'standardize')
+    distance: str = one_of('euclidean', 'cosine')
 
     name = 'neighbours'
     cannot_tell = (

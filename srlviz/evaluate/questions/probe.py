@@ -12,9 +12,9 @@ import numpy as np
 import pandas as pd
 
 from ...core.bootstrap import Draws
-from ...core.files import check_whole
 from ...core.metrics import Metric
 from ...core.names import unknown
+from ...core.parameters import within
 from ...core.questions import Answer, Question
 
 # %% ../../../nbs/06_evaluate/questions/00_probe.ipynb #df61ab74
@@ -72,11 +72,11 @@ class LinearProbe(Question):
 
     norm: str = 'none'
     protocol: str = 'paper'
-    n_classes: int | None = 256
-    lr: float = 3e-4
-    batch_size: int = 64
-    epochs: int = 100
-    patience: int = 15
+    n_classes: int | None = within(256, 1)
+    lr: float = within(3e-4, above=0, high=10)
+    batch_size: int = within(64, 1)
+    epochs: int = within(100, 1)
+    patience: int = within(15, 1)
 
     name = 'probe'
     reads = 'classes'
@@ -100,8 +100,6 @@ class LinearProbe(Question):
             raise unknown('norm', self.norm, NORMS)
         if self.protocol not in PROTOCOLS:
             raise unknown('protocol', self.protocol, PROTOCOLS)
-        for name in ('batch_size', 'epochs', 'patience'):
-            check_whole(getattr(self, name), name, 1)
 
     def fit(self, codes, factors, *, seed=0, progress=True, label='probing'):
         from srlviz.evaluate.probe import fit_probe, unconverged_words

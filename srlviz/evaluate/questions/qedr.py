@@ -12,9 +12,8 @@ import numpy as np
 import pandas as pd
 
 from ...core.bootstrap import Draws
-from ...core.files import check_whole
 from ...core.metrics import Metric
-from ...core.names import unknown
+from ...core.parameters import one_of, within
 from ...core.questions import Answer, Question
 
 # %% ../../../nbs/06_evaluate/questions/01_qedr.ipynb #265a5e74
@@ -75,13 +74,13 @@ class FactorRegression(_CategoryQuestion):
     compat : 'xeval' computes what the landing paper's released code did
     """
 
-    regressor: str = 'lasso'
-    alpha: float = 0.02
+    regressor: str = one_of('lasso', 'forest', 'boosting')
+    alpha: float = within(0.02, 0)
     categories: tuple[str, ...] | str = ()
-    tol: float = 1e-4
-    n_estimators: int = 10
-    max_depth: int | None = None
-    compat: str = ''
+    tol: float = within(1e-4, above=0)
+    n_estimators: int = within(10, 1)
+    max_depth: int | None = within(None, 1)
+    compat: str = one_of('', 'xeval')
 
     name = 'qedr'
     headline = 'informativeness'
@@ -99,19 +98,8 @@ class FactorRegression(_CategoryQuestion):
 
     def __post_init__(self):
         super().__post_init__()
-        if self.regressor not in REGRESSORS:
-            raise unknown('regressor', self.regressor, REGRESSORS)
-        if self.compat not in ('', 'xeval'):
-            raise unknown('compat', self.compat, ('xeval',))
         if self.compat and self.regressor != 'lasso':
             raise ValueError(f"compat='xeval' fits a lasso; got regressor={self.regressor!r}")
-        if not self.alpha >= 0:
-            raise ValueError(f"alpha, the strength of the lasso, must be at least 0; got {self.alpha!r}")
-        if not self.tol > 0:
-            raise ValueError(f"tol must be above 0; got {self.tol!r}")
-        check_whole(self.n_estimators, 'n_estimators', 1)
-        if self.max_depth is not None:
-            check_whole(self.max_depth, 'max_depth', 1)
 
     def answer(self, codes, factors, *, kinds=None, seed=0, progress=True, permuted=True):
         answer = super().answer(codes, factors, kinds=kinds, seed=seed, progress=progress, permuted=permuted)
@@ -143,9 +131,9 @@ class DislibDCI(_CategoryQuestion):
     n_train : rows to learn from, drawn at random if there are more
     """
 
-    bins: int = 5
+    bins: int = within(5, 2, 10_000)
     categories: tuple[str, ...] | str = ()
-    n_train: int = 10_000
+    n_train: int = within(10_000, 2)
 
     name = 'dci'
     cost = 'slow'
@@ -194,18 +182,13 @@ class MutualInformationGap(_GapQuestion):
     binning : 'quantile', bins of equally many rows; or 'width', bins of equal width, as published
     """
 
-    bins: int = 20
+    bins: int = within(20, 2, 10_000)
     categories: tuple[str, ...] | str = ()
-    binning: str = 'quantile'
+    binning: str = one_of('quantile', 'width')
 
     name = 'mig'
     cannot_tell = 'a factor that several codes represent equally well from one that no code represents: both score 0'
     metrics = dict(mig=Metric('Mutual information gap', _gap, chance='permuted', resampled=False))
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.binning not in ('quantile', 'width'):
-            raise unknown('binning', self.binning, ('quantile', 'width'))
 
     def fit(self, codes, factors, *, seed=0, progress=True):
         from srlviz.evaluate.disentanglement.mig_sap import fit_mig
@@ -222,7 +205,7 @@ class AttributePredictability(_GapQuestion):
     """
 
     categories: tuple[str, ...] | str = ()
-    n_train: int = 10_000
+    n_train: int = within(10_000, 2)
 
     name = 'sap'
     cost = 'slow'

@@ -13,7 +13,7 @@ import pandas as pd
 
 from ...core.bootstrap import Draws
 from ...core.metrics import Metric
-from ...core.names import unknown
+from ...core.parameters import one_of
 from ...core.questions import Answer, Question
 from ..prediction.linear import mean_and_scale
 
@@ -91,7 +91,7 @@ class Rank(Question):
         are otherwise ruled by the largest
     """
 
-    norm: str = 'none'
+    norm: str = one_of(*NORMS)
 
     name = 'rank'
     cannot_tell = (
@@ -103,11 +103,6 @@ class Rank(Question):
         participation_ratio=_directions('Participation ratio', 'participation_ratio'),
         dead_codes=Metric('Dead codes (share)', _known('dead_codes'), better='lower', resampled=False),
     )
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.norm not in NORMS:
-            raise unknown('norm', self.norm, NORMS)
 
     def fit(self, codes, factors, *, seed=0, progress=True):
         x = np.asarray(codes['test'], np.float64)

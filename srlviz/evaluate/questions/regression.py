@@ -12,8 +12,8 @@ import numpy as np
 import pandas as pd
 
 from ...core.bootstrap import Draws
-from ...core.files import check_whole
 from ...core.metrics import Metric
+from ...core.parameters import within
 from ...core.questions import Answer, Question
 from ..prediction.linear import constants, counted_once, fit_linear, skill, skills, varying, with_mean
 
@@ -43,9 +43,9 @@ class Regression(Question):
         there is no network, and its metrics have no number
     """
 
-    n_hidden: int = 128
-    epochs: int = 30
-    patience: int = 5
+    n_hidden: int = within(128, 1)
+    epochs: int = within(30, 0)
+    patience: int = within(5, 1)
 
     name = 'regression'
     reads = 'numbers'
@@ -57,12 +57,6 @@ class Regression(Question):
         r2_mlp=Metric('R² (MLP)', _network_r2, low=-1.0, chance=0.0),
         nonlinear_gain=Metric('Nonlinear gain', _gain, low=-2.0, high=2.0, attainable=False),
     )
-
-    def __post_init__(self):
-        super().__post_init__()
-        check_whole(self.epochs, 'epochs', 0)
-        for name in ('n_hidden', 'patience'):
-            check_whole(getattr(self, name), name, 1)
 
     def fit(self, codes, factors, *, seed=0, progress=True):
         from srlviz.evaluate.prediction.heads import fit_head, standardized

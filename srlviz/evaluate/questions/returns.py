@@ -14,6 +14,7 @@ import pandas as pd
 
 from ...core.bootstrap import Draws
 from ...core.metrics import Metric
+from ...core.parameters import one_of, within
 from ...core.questions import Answer, Question
 from ...core.scores import STUDY_RANGES
 
@@ -108,9 +109,9 @@ class Returns(Question):
     budget : steps of the whole run; None takes the step of its last episode
     """
 
-    epoch_steps: int = 65_536
-    min_episodes: int = 100
-    budget: int | None = None
+    epoch_steps: int = within(65_536, 1)
+    min_episodes: int = within(100, 1)
+    budget: int | None = within(None, 1)
 
     name = 'returns'
     cannot_tell = 'whether an agent uses its memory: some tasks need none, and MMER is a maximum over the training'
@@ -161,8 +162,8 @@ class ObservabilityGap(Question):
 
     blind: float = 0.0
     fully_observable: float = 1.0
-    metric: str = 'mmer'
-    min_gap: float = 0.05
+    metric: str = one_of('mmer', 'mmer_split', 'final_return', 'return')
+    min_gap: float = within(0.05, 0)
 
     name = 'gap'
     cannot_tell = (

@@ -15,7 +15,7 @@ import pandas as pd
 
 from ...core.bootstrap import Draws
 from ...core.metrics import Metric
-from ...core.names import unknown
+from ...core.parameters import one_of
 from ...core.questions import Answer, Question, is_number
 from ...core.recordings import Recording
 from ..prediction.linear import SKILL, constants, counted_once, varying
@@ -144,7 +144,7 @@ class RewardAction(Question):
     under the ROC curve are ours.
     """
 
-    reward: str = 'positive'
+    reward: str = one_of(*REWARDS)
 
     name = 'reward_action'
     cannot_tell = (
@@ -157,11 +157,6 @@ class RewardAction(Question):
         reward_action_f1=Metric('F1 (reward: binary, action: weighted)', _f1, chance='permuted'),
         reward_auroc=Metric('Area under ROC curve (reward)', _auroc, chance=0.5),
     )
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.reward not in REWARDS:
-            raise unknown('reward', self.reward, REWARDS)
 
     def ask(self, subject, recording, *, seed=0, progress=True):
         """Evaluate codes, one array per episode, on a recording with rewards, actions or both."""

@@ -15,6 +15,7 @@ from ...core.bootstrap import Draws
 from ...core.leaks import overlapping_windows
 from ...core.metrics import Metric
 from ...core.names import unknown
+from ...core.parameters import within
 from ...core.questions import Answer, Question
 
 # %% ../../../nbs/06_evaluate/questions/03_targets.ipynb #178cbe0b
@@ -61,9 +62,9 @@ class SupervisedTargets(Question):
     head: str = 'mlp'
     select: str = 'valid'
     norm: str = 'standardize'
-    epochs: int = 50
-    patience: int | None = 5
-    k: int = 10
+    epochs: int = within(50, 1)
+    patience: int | None = within(5, 1)
+    k: int = within(10, 1)
     device: str = 'auto'
 
     name = 'targets'
