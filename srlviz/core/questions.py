@@ -37,7 +37,7 @@ from .leaks import overlapping_windows, repeated_rows
 from .metrics import Metric, questions
 from .names import printable, unknown
 from .odd_data import odd_codes, odd_factors
-from .parameters import fits, out_of_range
+from .parameters import check_range, fits
 from .recordings import Episode, Recording, align
 from .scores import SCORE_COLUMNS, check_scores, score_row
 from .storage import KINDS, SPLITS
@@ -602,9 +602,8 @@ def _check_arguments(cls: type[Question], values: Mapping[str, Any]) -> None:
         if key in hints and not (fits(value, hints[key]) and _is_finite(value)):
             expected = getattr(hints[key], '__name__', str(hints[key]))
             raise ValueError(f"{key} of the question {cls.name} is {value!r:.80}; expected {expected}")
-        allowed = out_of_range(value, fields[key]) if key in fields else ''
-        if allowed:
-            raise ValueError(f"{key} of the question {cls.name} must be {allowed}; got {value!r:.80}")
+        if key in fields:
+            check_range(value, fields[key], f'the question {cls.name}')
 
 
 def _is_finite(value: Any) -> bool:
