@@ -39,7 +39,7 @@ from .leaks import overlapping_windows, repeated_rows
 from .metrics import Metric, questions
 from .names import printable, unknown
 from .odd_data import odd_codes, odd_factors
-from .parameters import fits, out_of_range
+from .parameters import check_range, fits
 from .recordings import Episode, Recording, align
 from .scores import SCORE_COLUMNS, check_scores, score_row
 from .storage import KINDS, SPLITS
@@ -506,9 +506,7 @@ class Question:
             if not (fits(value, hint) and _is_finite(value)):
                 expected = getattr(hint, '__name__', str(hint))
                 raise ValueError(f"{field.name} of the question {self.name} is {value!r:.80}; expected {expected}")
-            allowed = out_of_range(value, field)
-            if allowed:
-                raise ValueError(f"{field.name} of the question {self.name} must be {allowed}; got {value!r:.80}")
+            check_range(value, field, f'the question {self.name}')
 
     def arguments(self) -> dict:
         "The arguments of the question, as plain values."
