@@ -1,6 +1,7 @@
 """Test what others find in files of the kit: printed names, whole folders, tables for spreadsheets, grades."""
 
 import errno, importlib.util, re, shutil, signal, subprocess, sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -204,6 +205,18 @@ def test_temporary_files_of_killed_writers_are_removed_by_the_next_and_those_of_
         assert living.exists() and path.read_text() == 'second'
         living.write_text('first')
     assert path.read_text() == 'first' and {*tmp_path.iterdir()} == {path, *others}
+
+
+def test_writers_of_one_file_at_the_same_time_do_not_stop_each_other(tmp_path):
+    def write(i):
+        for _ in range(200):
+            with atomic_path(tmp_path / 'scores.csv') as part:
+                part.write_text(str(i) * 100)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, range(4)))
+    (left,) = tmp_path.iterdir()
+    assert left.read_text() in {str(i) * 100 for i in range(4)}
 
 
 def test_a_matrix_on_a_full_disk_keeps_both_files_of_the_earlier_one(tmp_path, monkeypatch):

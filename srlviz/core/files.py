@@ -108,10 +108,13 @@ def _in_use(temporary: Path) -> Iterator[None]:
     except ImportError:
         yield
         return
-    with open(temporary, 'rb') as f:
-        with suppress(OSError):  # a drive without locks
-            fcntl.flock(f, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        yield
+    for is_last in (False, False, True):  # another writer may have removed it before it was locked
+        with open(temporary, 'ab') as f:
+            with suppress(OSError):  # a drive without locks
+                fcntl.flock(f, fcntl.LOCK_SH)
+            if is_last or temporary.exists():
+                yield
+                return
 
 
 _MAX_LISTED = 2000  # entries; larger folders are written by one writer, which calls `remove_temporary`
