@@ -222,11 +222,14 @@ _PROTOCOLS = dict(encoder='encoders', memory='memories', agent='agents')  # prot
 
 def _several(x) -> Subject:
     "The subject of encoders, memories, agents, answers, maps, codes or widgets: one of them, or several by name"
+    from srlviz.studies.matrix.results import Matrix
     from srlviz.studies.matrix.scorecard import Scorecard, merge_cards
     from srlviz.studies.quick import Probed
 
     if isinstance(x, Probed):
         return Subject('probe', x)
+    if isinstance(x, Matrix):
+        return Subject('matrix', x)
     values = list(x.values()) if isinstance(x, Mapping) else x if isinstance(x, (list, tuple)) else [x]
     if values and all(isinstance(value, Scorecard) for value in values):
         return Subject('scorecard', values[0] if len(values) == 1 else merge_cards(values))
@@ -234,8 +237,8 @@ def _several(x) -> Subject:
     if not kinds or '' in kinds:
         raise ValueError(
             f"there is no widget for {x!r:.80} ({type(x).__name__}); explore takes a recording, codes, maps, answers, "
-            "scores, encoders, memories, agents, a scorecard, a result of srlviz.probe, or the name of a game, task, "
-            "memory or encoder, or a path"
+            "scores, encoders, memories, agents, a scorecard, a matrix, a result of srlviz.probe, or the name of a "
+            "game, task, memory or encoder, or a path"
         )
     kind = kinds[0]
     if len({*kinds}) > 1:
@@ -465,6 +468,13 @@ def _open_card(card, recording, widget, options):
     return card.widget(**options)
 
 
+def _open_matrix(matrix, recording, widget, options):
+    from srlviz.studies.matrix.results import matrix_board
+
+    _refuse_recording(recording, 'a matrix')
+    return matrix_board(matrix, **options)
+
+
 def _open_runs(folder, recording, widget, options):
     _refuse_recording(recording, 'a folder of runs')
     return catalog('widgets')['RunMonitor'](folder, **options)
@@ -559,6 +569,7 @@ WIDGETS = {
     'answers': Widgets(_OF_ANSWER, _open_answers),
     'probe': Widgets(('ProbeHeatmap', *_OF_CODES, 'Workbench'), _open_probe),
     'scorecard': Widgets(('CrossMatrix',), _open_card),
+    'matrix': Widgets(('CrossMatrix',), _open_matrix),
     'runs': Widgets(('RunMonitor',), _open_runs),
     'workbench': Widgets(('Workbench',), _open_workbench),
     'question': Widgets(_OF_ANSWER, _open_question),
@@ -571,10 +582,10 @@ def explore(x=None, recording=None, *, widget: str = '', **options):
     Parameters
     ----------
     x : a recording; codes, or maps of codes; an encoder, torch module, memory or agent, or several by name; an answer
-        or several; a score table; a scorecard, or several; a result of `srlviz.probe`; the name of a game, task,
-        memory, encoder or question, which opens on sample data; a Gymnasium environment; widgets, which are arranged in
-        a workbench; a path to any of these, or to a folder of runs; paths of tables; or a DataFrame of rows in time
-        with episode= or other keywords of tables
+        or several; a score table; a scorecard, or several; a matrix; a result of `srlviz.probe`; the name of a game,
+        task, memory, encoder or question, which opens on sample data; a Gymnasium environment; widgets, which are
+        arranged in a workbench; a path to any of these, or to a folder of runs; paths of tables; or a DataFrame of rows
+        in time with episode= or other keywords of tables
     recording : the recording that was encoded, or that a memory reads, or that stands beside scores; or its path, or
         a table; or the name of a world, whose sample is used
     widget : the name of another widget of `WIDGETS` for this kind of x
