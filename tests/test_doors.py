@@ -621,6 +621,17 @@ def test_a_factor_that_is_an_observed_column_under_another_name_is_said(tmp_path
     assert plain.observed == []
 
 
+def test_predictions_of_a_table_with_classes_and_numbers_are_shown():
+    rng = np.random.default_rng(0)
+    walks = pd.DataFrame(
+        dict(walk=np.repeat(np.arange(12), 30), speed=rng.normal(size=360), foot=rng.integers(0, 2, 360))
+    )
+    walks['height'] = 2 * walks['speed'] + rng.normal(size=360)
+    heatmap = srlviz.explore(srlviz.probe('raw', walks, episode='walk', factors=['foot', 'height'], **QUICK))
+    shown = heatmap.side.predictions.shown
+    assert (shown.factor, shown.method) == ('foot', 'raw · standardized') and len(shown.worst)
+
+
 @pytest.mark.parametrize('given', ['model', 'policy', 'named', 'its environment'])
 def test_a_probe_takes_a_model_of_stable_baselines3(given):
     sb3 = pytest.importorskip('stable_baselines3', reason='stable-baselines3 is not installed')

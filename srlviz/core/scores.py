@@ -126,6 +126,8 @@ _WORD_COLUMNS |= {word: ('inputs', word) for word in ('frames', 'sensors', 'fram
 def with_labels(df: pd.DataFrame) -> pd.DataFrame:
     """Add a column `label`: each method with the columns that distinguish it within its source.
 
+    A protocol distinguishes rows of one metric: two questions may have two.
+
     Parameters
     ----------
     df : score table, or a table with some of its columns, at least `method`; not changed. If it has no `norm`, `method`
@@ -143,13 +145,19 @@ def with_labels(df: pd.DataFrame) -> pd.DataFrame:
     if 'norm' not in df:
         df = _split_labels(df)
     columns = [c for c in ('source', 'method', *_LABEL_COLUMNS) if c in df]
+    labelled = [c for c in columns if c in _LABEL_COLUMNS]
+    methods = [c for c in ('source', 'method') if c in df]
     kinds = df[columns].drop_duplicates(ignore_index=True)
-    by_method = kinds.groupby([c for c in ('source', 'method') if c in df], sort=False, observed=True)
-    varying = {c: by_method[c].transform('nunique') > 1 for c in columns if c in _LABEL_COLUMNS}
+    by_method = kinds.groupby(methods, sort=False, observed=True)
+    varies = by_method[labelled].transform('nunique') > 1
+    if {'metric', 'protocol'} <= {*df}:
+        n = df.drop_duplicates([*columns, 'metric']).groupby([*methods, 'metric'], observed=True)['protocol'].nunique()
+        several = n[n > 1].index.droplevel('metric')
+        varies['protocol'] = kinds.set_index(methods).index.isin(several)
     labels = []
     for i, row in kinds.iterrows():
         # ppo data is another benchmark, so it is always shown
-        shown = [c for c in varying if c == 'norm' or varying[c][i] or row[c] == 'ppo']
+        shown = [c for c in labelled if c == 'norm' or varies[c][i] or row[c] == 'ppo']
         labels.append(method_label(row, shown))
     return df.merge(kinds.assign(label=labels), how='left', on=columns).set_axis(df.index)
 
