@@ -14,6 +14,9 @@ from srlviz.encoders.frames.cnn import fit_splits
 from srlviz.evaluate.probe import linear_probe
 from srlviz.evaluate.questions.probe import LinearProbe
 from srlviz.evaluate.questions.regression import Regression
+from srlviz.core.files import sample_path
+from srlviz.core.scores import load_scores
+from srlviz.widgets.probe import ProbeHeatmap
 from srlviz.widgets.workbench import Workbench
 
 X = np.zeros((4, 2), np.float32)
@@ -49,6 +52,14 @@ CALLS = {
     'warn of words': (lambda r: LinearProbe(epochs=1).answer(*codes(r), progress=False).warn(['x']), 'kind and words'),
     'Workbench of a table': (lambda r: Workbench(pd.DataFrame({'a': [1]})), 'scores|score table|column'),
     'load_csv of nothing': (lambda r: load_csv([]), 'path'),
+    'probe of a recording with frames': (lambda r: srlviz.probe('raw', r, frames=100), 'frames .* no game'),
+    'probe of a recording with a policy': (lambda r: srlviz.probe('raw', r, policy='random'), 'policy .* no game'),
+    'probe of an environment with a version': (lambda r: srlviz.probe('raw', 'CartPole-v1', version='raw'), 'version'),
+    'codes of a world that is recorded anew': (lambda r: srlviz.scorecard([X], ['pong']), 'give the recording'),
+    'a heat map beside a number': (
+        lambda r: ProbeHeatmap(load_scores(sample_path('atari_scores.csv')), paper=3),
+        'paper is a list of methods',
+    ),
     'load of None': (lambda r: srlviz.load(None), 'path'),
     'scorecard of no rows': (lambda r: srlviz.scorecard(lambda x: x, worlds=[r], n=0), "n "),
     'text codes': (lambda r: LinearProbe().answer(*codes(r, test=np.array([['a']] * 60))), 'codes of split'),

@@ -102,6 +102,8 @@ def pick_probe(
     Those rows, with a column `label` (`with_labels`)
     """
     check_columns(scores, PROBE_COLUMNS, 'scores')
+    if isinstance(paper, str) or not (paper is None or isinstance(paper, Sequence)):
+        raise ValueError(f"paper is a list of methods of the paper, or None; got {paper!r:.80}")
     scores = with_labels(scores)
     game = _one_game(scores) if game is None else game
     rows = scores[(scores['task'] == game) & (scores['metric'] == metric)]

@@ -453,9 +453,9 @@ def probe(
     episode: str | None = None,
     factors: Sequence | Mapping = (),
     inputs: str | None = None,
-    frames: int = 16_000,
-    policy='random',
-    version: str | Path = 'fixed',
+    frames: int | None = None,
+    policy=None,
+    version: str | Path | None = None,
     size: tuple[int, int] | None = None,
     stack: int = 1,
     scale: float | None = 255,
@@ -490,7 +490,8 @@ def probe(
     columns : further keywords of a table, such as time='seconds', sep=';', see `load_csv`; of arrays, those of
         `Recording.from_arrays`
     inputs : what networks and functions read, such as 'sensors'; None for frames if there are any, see `as_encoder`
-    frames, policy, version : how the game is recorded, see `record_atari`; policy, of an environment, too
+    frames, policy, version : how the game is recorded, see `record_atari`; by default 16,000 frames, 'random' and
+        'fixed'. The policy is that of an environment, too
     size, stack, scale, layout : how networks and functions read frames, see `as_encoder`
     layer : name of the module of `net` whose output are the codes; None for the output of `net`. For all layers, net is
         `layer_encoders(net, recording)`
@@ -525,13 +526,20 @@ def probe(
     if data is None and game is None:
         models = [x for x in (net.values() if isinstance(net, Mapping) else [net]) if is_sb3(x)]
         data = environment_of(models[0]) if models else None
+    of_game = dict(frames=frames, version=version) | (dict(policy=policy) if not _is_environment(data) else {})
+    unused = [name for name, value in of_game.items() if value is not None]
+    if game is None and unused:
+        raise ValueError(f"{', '.join(unused)} say how a game is recorded, and there is no game; leave them out")
+    policy = 'random' if policy is None else policy
     recording = _given_recording(data, dict(columns, episode=episode, factors=factors), policy, seed)
     if (recording is None) == (game is None):
         raise ValueError("give either game='pong' or data: a recording, a table, a path, or an environment")
     if game is not None:
         study = 'atari'
         task = game_name(game)
-        prepared = _record_game(game, frames, policy, version, seed, out, progress)
+        prepared = _record_game(
+            game, 16_000 if frames is None else frames, policy, version or 'fixed', seed, out, progress
+        )
         numbers, left_out = prepared.replace(factors=[]), {}
         how = dict(n_classes=256)
     else:

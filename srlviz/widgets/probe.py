@@ -6,7 +6,7 @@
 __all__ = ['ProbeScores', 'pressed_cell', 'ProbeHeatmap']
 
 # %% ../../nbs/08_widgets/04_probe.ipynb #40e1a168
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import ipywidgets as W
 import numpy as np
@@ -492,14 +492,14 @@ class ProbeHeatmap(Board, Explorer):
         results: Mapping | None = None,
         recording: Recording | None = None,
         *,
-        task=None,
-        factor=None,
-        method=None,
-        metric='f1',
-        paper=None,
+        task: str | None = None,
+        factor: str | None = None,
+        method: str | None = None,
+        metric: str = 'f1',
+        paper: Sequence[str] | None = None,
         marks='auto',
-        half=False,
-        interactive=None,
+        half: bool = False,
+        interactive: bool | None = None,
     ):
         super().__init__(interactive)
         results = _check_results(results, recording)

@@ -388,6 +388,11 @@ def scorecard(
     if isinstance(representation, np.ndarray):
         representation = list(representation)
     check_representation(representation)
+    recorded = [s.name for s in settings if not isinstance(s.world, Recording)]
+    if isinstance(representation, (list, tuple)) and recorded:
+        raise ValueError(
+            f"codes are of one recording, and {recorded[0]} would be recorded anew; give the recording instead"
+        )
     name = _checked_name(name or representation_name(representation))
     if isinstance(representation, str) and representation == name:
         references = [r for r in references if r != name]
