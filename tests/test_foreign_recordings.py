@@ -829,7 +829,7 @@ CSV = {
     'an unknown factor': (FACTORS + 'y,,categorical,\n', "no episode has the factor 'y'"),
     'an extra field': (FACTORS + 'x,,categorical,,\n', 'row 3 has 5 fields; expected 4'),
     'a truncated line': (FACTORS[:-9], 'row 2 has 3 fields'),
-    'an unknown column': (FACTORS.replace('unit', 'extra', 1), "got 'extra'"),
+    'an unknown column': (FACTORS.replace('unit', 'extra', 1), "'extra']; expected name"),
     'a duplicate column': (FACTORS.replace('group', 'name', 1), 'a column is in it twice'),
     'no name': (FACTORS.replace('name', 'unit', 1), 'a column is in it twice'),
     'an unclosed quote': (FACTORS + '"x,,categorical,\n', 'factors.csv is damaged'),
