@@ -108,11 +108,11 @@ def _in_use(temporary: Path) -> Iterator[None]:
     except ImportError:
         yield
         return
-    for is_last in (False, False, True):  # another writer may have removed it before it was locked
+    while True:  # another writer may have removed it before it was locked
         with open(temporary, 'ab') as f:
             with suppress(OSError):  # a drive without locks
                 fcntl.flock(f, fcntl.LOCK_SH)
-            if is_last or temporary.exists():
+            if temporary.exists():
                 yield
                 return
 
@@ -123,15 +123,13 @@ _MAX_LISTED = 2000  # entries; larger folders are written by one writer, which c
 def _remove_abandoned_files(path: Path) -> None:
     "Remove temporary files beside `path` whose writer no longer holds its lock"
     name = re.compile(re.escape(f'.{path.name}.') + '[0-9a-f]{8}' + re.escape(path.suffix))
-    with suppress(ImportError, OSError):
-        import fcntl
-
-        with os.scandir(path.parent) as entries:
-            found = [e.path for e in islice(entries, _MAX_LISTED) if name.fullmatch(e.name)]
-        for place in found:
+    if os.name == 'nt':  # where `_in_use` holds no lock
+        return
+    with suppress(OSError), os.scandir(path.parent) as entries:
+        for place in [e.path for e in islice(entries, _MAX_LISTED) if name.fullmatch(e.name)]:
             with suppress(OSError, ValueError), open_file(place) as f:
-                fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.unlink(place)
+                if lock_file(f) and os.path.samestat(os.fstat(f.fileno()), os.stat(place)):
+                    os.unlink(place)
 
 
 def remove_temporary(folder: str | Path) -> None:
