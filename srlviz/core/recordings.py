@@ -363,6 +363,12 @@ class Recording(Sequence):
         noted = self.meta.get('observed')
         return [name for name in noted if isinstance(name, str)] if isinstance(noted, list) else []
 
+    def observed_words(self, names: Sequence[str]) -> str:
+        """Name those of some factors that are numbers of the observation, in a sentence; '' if none is."""
+        found = [name for name in names if name in self.observed]
+        listed = ', '.join(found[:8])
+        return f'{listed}: numbers of the observation itself; a probe of the raw input says nothing' if found else ''
+
     n_steps = property(lambda self: int(self.lengths.sum()))
     factor_table = property(
         lambda self: pd.DataFrame([f.stored() for f in self.factors], columns=list(FACTOR_FIELDS)),
@@ -382,10 +388,9 @@ class Recording(Sequence):
         counts = {s: int((self.split == s).sum()) for s in SPLITS if (self.split == s).any()}
         if counts:
             lines.append(f"  split    {', '.join(f'{s} {n}' for s, n in counts.items())}")
-        observed = [f.name for f in self.factors if f.name in self.observed]
-        if observed:
-            words = f"{', '.join(observed[:8])}: numbers of the observation itself"
-            lines.append(f"  note     {words}; a probe of the raw input says nothing")
+        words = self.observed_words([f.name for f in self.factors])
+        if words:
+            lines.append(f'  note     {words}')
         return printable('\n'.join(lines))
 
     def with_split(self, seed: int = 0, **fractions: float) -> 'Recording':

@@ -195,11 +195,9 @@ class Probed:
         for factor in self.recording.factors:
             doubt = doubt_words(self.scores['task'].iloc[0], factor.name)
             lines += [f'{factor.name}: {doubt}'] if doubt else []
-        asked = {*self.scores['target']}
-        observed = [name for name in self.recording.observed if name in asked]
-        if observed:
-            words = f"{', '.join(observed[:8])}: numbers of the observation itself"
-            lines.append(f'{words}; a probe of the raw input says nothing')
+        words = self.recording.observed_words(self.scores['target'].unique())
+        if words:
+            lines.append(words)
         if self.left_out:
             lines.append('not probed: ' + ', '.join(f'{name} ({reason})' for name, reason in self.left_out.items()))
         return printable('\n'.join(lines))
@@ -530,16 +528,16 @@ def probe(
     unused = [name for name, value in of_game.items() if value is not None]
     if game is None and unused:
         raise ValueError(f"{', '.join(unused)} say how a game is recorded, and there is no game; leave them out")
+    frames = 16_000 if frames is None else frames
     policy = 'random' if policy is None else policy
+    version = 'fixed' if version is None else version
     recording = _given_recording(data, dict(columns, episode=episode, factors=factors), policy, seed)
     if (recording is None) == (game is None):
         raise ValueError("give either game='pong' or data: a recording, a table, a path, or an environment")
     if game is not None:
         study = 'atari'
         task = game_name(game)
-        prepared = _record_game(
-            game, 16_000 if frames is None else frames, policy, version or 'fixed', seed, out, progress
-        )
+        prepared = _record_game(game, frames, policy, version, seed, out, progress)
         numbers, left_out = prepared.replace(factors=[]), {}
         how = dict(n_classes=256)
     else:

@@ -74,7 +74,7 @@ class FactorRegression(_CategoryQuestion):
     compat : 'xeval' computes what the landing paper's released code did
     """
 
-    regressor: str = one_of('lasso', 'forest', 'boosting')
+    regressor: str = one_of(*REGRESSORS)
     alpha: float = within(0.02, 0)
     categories: tuple[str, ...] | str = ()
     tol: float = within(1e-4, above=0)
