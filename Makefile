@@ -5,12 +5,15 @@
 #                                                   torch installs without gigabytes of CUDA on Linux
 #   make demo LOCK=                                 the loose ranges of settings.ini instead of the lock
 #   make test JOBS=8                                more processes for the tests (default: 3, for two cores)
+#   make tables TABLES='matrix mmer' DRY=1          what some of the shipped tables lack, and what it would cost
 PYTHON ?= python3
 PIP_ARGS ?=
 LOCK ?= requirements-lock.txt
 JOBS ?= 3
 FUZZ ?=
 NOTEBOOKS ?=
+TABLES ?=
+DRY ?=
 # arguments of `make demo`
 DEMO ?= -p game pong -p encoder_frames 8000 -p probe_frames 12000 -p epochs 6 -p probe_epochs 60
 DEMO_OUT ?= runs/demo
@@ -23,7 +26,7 @@ export PIP_ARGS LOCK
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo lab test check bench slow fuzz recipes rllib pictures docs readme lock setup
+.PHONY: help demo lab test check bench tables slow fuzz recipes rllib pictures docs readme lock setup
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +52,9 @@ fuzz: setup ## fuzz every reader with 300 mutations of each of its files; option
 
 bench: setup ## run the benchmarks: speed of recording, probing, training, import
 	@for b in $(filter-out benchmarks/measure_%,$(wildcard benchmarks/*.py)); do echo "== $$b"; $(BIN)/python $$b || exit 1; done
+
+tables: setup ## measure what the shipped tables lack, in order of priority (days of two cores in all); DRY=1 only lists it
+	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/measure_tables.py --tables $(TABLES) $(if $(DRY),--dry)
 
 recipes: setup ## run every Python block of the README and the guides, with stable-baselines3 and RLlib, in a separate environment
 	@$(BIN)/python .ci/recipes.py

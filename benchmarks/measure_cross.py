@@ -1,44 +1,126 @@
-"""Make the shipped matrix data_samples/cross_evaluation.*: every representation x every question x four worlds.
+"""Make the shipped matrix data_samples/cross_evaluation.*: every representation x every question x eleven worlds.
 
-    python benchmarks/measure_cross.py OUT [--worlds pong,approach-film] [--seeds 0,1] [--save]
+    make tables TABLES=matrix                 measure what is missing
+    python benchmarks/measure_cross.py OUT    write what a folder has, of an earlier run, and docs/agreement.png
 
-A killed run resumes: finished trials are not repeated. One process. `--save` writes the finished trials to
-data_samples, and docs/agreement.png (with Chromium). The film of an approach is rendered once for each seed, which
-takes most of the time of its first trial.
+A killed run resumes. Eight of the worlds are partially observable tasks; the exact posterior is known in seven. The film of an approach is rendered once for each seed, which takes most of the time of its first trial.
 """
 
-import argparse, io, sys, time
+import argparse, io, time
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
 
+import pandas as pd
 import torch
+from measure_tables import Part
 from PIL import Image
 
+from srlviz.core.files import read_json
 from srlviz.core.metrics import headlines, questions
 from srlviz.figures.pictures import figure_png
 from srlviz.figures.scores.matrix import plot_agreement
-from srlviz.studies.matrix.cross_evaluation import CROSS_EVALUATION
+from srlviz.studies.matrix.cross_evaluation import CROSS_EVALUATION, MATRIX_VERSION
 from srlviz.studies.matrix.representations import REFERENCES
-from srlviz.studies.matrix.results import Matrix, open_matrix, save_matrix
-from srlviz.studies.matrix.settings import SETTINGS
+from srlviz.studies.matrix.results import Matrix, open_matrix, save_matrix, shipped_matrix
 from srlviz.studies.sweep import sweep
 
-LEARNED = ('agent', 'GRU', 'masked_autoencoder', 'ts_regr_attention_t1', 'vae', 'st_dim')
-TABLE_PATH = Path(__file__).parents[1] / 'data_samples' / 'cross_evaluation.csv'
+TASKS = (
+    'RepeatFirst',
+    'CountRecall',
+    'HigherLower',
+    'Concentration',
+    'MultiarmedBandit',
+    'Autoencode',
+    'PositionOnlyCartPole',
+)
+WORLDS = {  # world -> steps or episodes to record, 0 for the setting's; seeds; seconds of a trial
+    'RepeatPrevious-easy': (0, 3, 15),
+    **{f'{task}-easy': (100, 3, 15) for task in TASKS},
+    'pong': (0, 2, 60),
+    'approach-sensors': (0, 2, 60),
+    'approach-film': (150, 2, 120),
+}
+LEARNED = ('agent', 'GRU', 'LSTM', 'masked_autoencoder', 'ts_regr_attention_t1', 'vae', 'st_dim')
+REPRESENTATIONS = (*REFERENCES, *LEARNED)
+EPOCHS = 15
+ROOT = Path(__file__).parents[1]
+TABLE = ROOT / 'data_samples' / 'cross_evaluation.csv'
 
 
-def shipped_rows(matrix: Matrix) -> Matrix:
+def shipped() -> Matrix | None:
+    "The shipped matrix, if it is of the current version"
+    about = read_json(TABLE.with_suffix('.json'))['about'] if TABLE.exists() else {}
+    return shipped_matrix() if about.get('version') == MATRIX_VERSION else None
+
+
+def parts(out: Path) -> Iterator[Part]:
+    "A part for each world and seed; a representation that cannot read a world is there if the reason is"
+    matrix = shipped()
+    there = set()
+    if matrix is not None:
+        there = set(matrix.scores[['task', 'seed', 'method']].itertuples(index=False, name=None))
+        recorded = {(world, seed) for world, seed, _ in there}
+        there |= {(w, s, method) for method, world, _ in matrix.reasons for w, s in recorded if w == world}
+    for seed in range(3):
+        for world, (n, seeds, seconds) in WORLDS.items():
+            if seed >= seeds:
+                continue
+            missing = [name for name in REPRESENTATIONS if (world, seed, name) not in there]
+            grid = dict(world=[world], representation=missing, n=[n], epochs=[EPOCHS], seed=[seed])
+
+            def run(workers, grid=grid):
+                torch.set_num_threads(1)
+                sweep(CROSS_EVALUATION, grid, out / 'matrix', workers=workers, retry=True)
+                save(out / 'matrix')
+
+            yield Part(1, 'matrix', f'{world}, seed {seed}', len(REPRESENTATIONS), len(missing), seconds, run)
+
+
+def four_digits(matrix: Matrix) -> Matrix:
     "Keep four digits, and only the headline metrics of single targets"
     scores = matrix.scores.assign(value=[float(f'{v:.4g}') for v in matrix.scores['value'].astype(float)])
     is_headline = scores['metric'] == scores['group'].map(headlines())
     return Matrix(scores[is_headline | (scores['target'] == 'mean')], matrix.reasons)
 
 
+def merged(old: Matrix | None, new: Matrix) -> Matrix:
+    "Replace what was measured again"
+    if old is None:
+        return new
+    keys = ['task', 'seed', 'method']
+    is_new = pd.MultiIndex.from_frame(old.scores[keys]).isin(pd.MultiIndex.from_frame(new.scores[keys]))
+    scores = pd.concat([old.scores[~is_new], new.scores], ignore_index=True)
+    cells = set(scores[['method', 'task', 'group']].itertuples(index=False, name=None))
+    reasons = {key: reason for key, reason in {**old.reasons, **new.reasons}.items() if key not in cells}
+    return Matrix(scores, reasons)
+
+
+def save(out: Path) -> None:
+    "Write the finished trials of a folder beside those that ship, and the figure of agreement"
+    matrix = merged(shipped(), four_digits(open_matrix(out)))
+    order = {name: i for i, name in enumerate((*WORLDS, *REPRESENTATIONS))}
+    scores = matrix.scores.sort_values(['task', 'seed', 'method'], key=lambda c: c.map(order).fillna(c), kind='stable')
+    metadata = dict(
+        made_by='make tables',
+        version=MATRIX_VERSION,
+        date=time.strftime('%Y-%m-%d'),
+        epochs=EPOCHS,
+        recorded={world: n for world, (n, _, _) in WORLDS.items() if n},
+        left_out=sorted(name for name, question in questions().items() if question.cost == 'slow'),
+        packages={name: version(name) for name in ('torch', 'numpy', 'scikit-learn')},
+    )
+    matrix = Matrix(scores.reset_index(drop=True), dict(sorted(matrix.reasons.items())))
+    save_matrix(matrix, TABLE, metadata)
+    draw_agreement(matrix).save(ROOT / 'docs' / 'agreement.png', optimize=True)
+
+
 def draw_agreement(matrix: Matrix) -> Image.Image:
     "Draw the two maps of agreement side by side"
+    worlds = pd.concat([matrix.between_worlds(), matrix.between_seeds()], ignore_index=True)
     figures = [
         plot_agreement(matrix.between_questions(), title='by two questions, mean over worlds'),
-        plot_agreement(matrix.between_worlds(), title='in two worlds, mean over questions'),
+        plot_agreement(worlds, title='in two worlds, and (diagonal) with two seeds of one; mean over questions'),
     ]
     images = [Image.open(io.BytesIO(figure_png(figure))).convert('RGB') for figure in figures]
     both = Image.new('RGB', (sum(i.width for i in images), max(i.height for i in images)), 'white')
@@ -49,31 +131,7 @@ def draw_agreement(matrix: Matrix) -> Image.Image:
     return both
 
 
-def main(argv):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('out')
-    parser.add_argument('--worlds', default=','.join(SETTINGS))
-    parser.add_argument('--seeds', default='0')
-    parser.add_argument('--epochs', type=int, default=15)
-    parser.add_argument('--save', action='store_true')
-    args = parser.parse_args(argv)
-    torch.set_num_threads(1)
-    for seed in map(int, args.seeds.split(',')):
-        for world in args.worlds.split(','):
-            grid = dict(world=[world], representation=[*REFERENCES, *LEARNED], epochs=[args.epochs], seed=[seed])
-            sweep(CROSS_EVALUATION, grid, args.out, workers=1)
-    if args.save:
-        metadata = dict(
-            made_by='benchmarks/measure_cross.py',
-            date=time.strftime('%Y-%m-%d'),
-            epochs=args.epochs,
-            left_out=sorted(name for name, question in questions().items() if question.cost == 'slow'),
-            packages={name: version(name) for name in ('torch', 'numpy', 'scikit-learn')},
-        )
-        matrix = shipped_rows(open_matrix(args.out))
-        save_matrix(matrix, TABLE_PATH, metadata)
-        draw_agreement(matrix).save(TABLE_PATH.parents[1] / 'docs' / 'agreement.png', optimize=True)
-
-
 if __name__ == '__main__':
-    main(sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('out', type=Path, help='folder of a sweep')
+    save(parser.parse_args().out)

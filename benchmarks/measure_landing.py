@@ -1,34 +1,37 @@
-"""Make the shipped scores data_samples/landing_benchmark.csv and three small encoders.
+"""Make the shipped scores data_samples/landing_benchmark.csv, and three small encoders.
 
-    python benchmarks/measure_landing.py --sets SETS --out OUT --workers 2    make the sets, train what is missing
-    python benchmarks/measure_landing.py --out OUT --collect                  only collect the results of a sweep
+    make tables TABLES=landing                  measure what is missing
+    python benchmarks/measure_landing.py OUT    write what a folder has, of an earlier run
 
-2,000 flights without film (about five minutes on two idle cores) and 600 with film of 64 pixels (thirteen), then each
-encoder of Table 4 and beyond, widths 64 and 128, one seed, sensors with and without tell-tale columns. Film is read
-once a second (every fifth row). A killed run resumes; shipped rows stay unless they are measured again. Encoders of
-sensors train until the validation loss has not improved for ten epochs, at most for a hundred; networks over windows
-of film for five epochs of one window per flight. The curves of all trainings are collected in
-data_samples/landing_training.csv.
-On a GPU: --device cuda --size 256 --every 1 --widths 32 64 128 256 --seeds 0 1 2.
+2,000 flights without film (about five minutes on two idle cores) and 600 with film of 64 pixels (thirteen), then the
+encoders of Table 4 and beyond, by priority: those of quiet sensors, then of film and of all sensors. Film is read once
+a second (every fifth row). A killed run resumes. Encoders of sensors train until the validation loss has not improved
+for ten epochs, at most for a hundred (`converged` of the group 'training' says which did); networks over windows of
+film for five epochs of one window per flight. The curves of all trainings are collected in
+data_samples/landing_training.csv. On a GPU: benchmarks/measure_gpu.py.
 """
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
+from measure_tables import Part
 
-from srlviz.core.files import atomic_path, sample_path
+from srlviz.core.files import atomic_path, read_json, sample_path, write_json
 from srlviz.core.scores import check_scores, load_scores, save_scores
 from srlviz.data.landing import generate_flights, read_flights
 from srlviz.encoders.sequences.autoencoder import SequenceAutoencoder
 from srlviz.encoders.sequences.forecast import Forecaster
 from srlviz.studies.papers.landing import (
     LANDING,
+    LANDING_VERSION,
+    TABLE4,
+    beyond,
     has_width,
     headline,
     shipped_curves,
     sweep_gains,
-    table4,
     training_curves,
 )
 from srlviz.studies.sweep import sweep
@@ -43,46 +46,100 @@ FILM = dict(windows=[1], epochs=[5])  # an epoch of a network over film takes mi
 EARLY_STOPPING = dict(epochs=[100], patience=[10])  # of encoders of sensors
 STILLS = 'pca_ae', 'pca', 'resnet34_ae', 'signed_resnet34_ae'  # learn from single frames
 MAX_BYTES = 1_000_000  # of an encoder that ships
+SENSORS, FLIGHTS = 'quiet sensors', '2000 flights'
+PAPERS = (  # the eight rows of Table 4 that read sensors
+    'lstm_ae_1layer',
+    'lstm_ae_2layer_bidir',
+    'conv1d_ae',
+    'ts_regr_lstm_t30',
+    'ts_regr_attention_t1',
+    'context_lstm',
+    'context_attention',
+    'context_conv1d',
+)
+SAMPLES = sample_path('paper_scores.csv').parent
+TABLE, METADATA = SAMPLES / 'landing_benchmark.csv', SAMPLES / 'landing_benchmark.json'
+KEY = ['data', 'inputs', 'method', 'n_codes', 'seed']
 
 
-def make_sets(folder: Path, size: int, workers: int) -> dict[str, Path]:
-    "Generate the two sets of flights if they are missing; return their folders"
-    folders = dict(sensors=folder / 'sensors2000', film=folder / f'film600_{size}')
-    generate_flights(folders['sensors'], 2000, seed=17, camera=False, workers=workers)
-    generate_flights(folders['film'], 600, seed=18, camera=True, size=size, workers=workers)
-    return folders
+def shipped() -> pd.DataFrame:
+    "The shipped table; nothing of it if an older version of the study made it"
+    table = load_scores(TABLE)
+    metadata = read_json(METADATA) if METADATA.exists() else {}
+    return table if metadata.get('version') == LANDING_VERSION else table[:0]
 
 
-def grids(folders: dict[str, Path], args: argparse.Namespace) -> list[dict]:
-    "The grids of trials: the mean, then width by width, sensors before film, all columns before quiet ones"
-    shared = dict(device=[args.device], windows=[WINDOWS])
-    result = []
-    for path in folders.values():
-        result.append(shared | dict(data=[str(path)], method=['mean_baseline'], n_codes=[1]))
-    for width in args.widths:
-        for name, path in folders.items():
-            is_film = name == 'film'
-            pairs = [(m, i) for m, i in table4(read_flights(path)) if m != 'mean_baseline']
-            pairs = [
-                (m, i) for m, i in pairs if ('frames' in i) == is_film and (has_width(m) or width == args.widths[0])
-            ]
-            for quiet in (False,) if is_film else (False, True):
-                for method, inputs in pairs:
-                    if ('quiet' in inputs) != quiet:
-                        continue
-                    grid = shared | dict(data=[str(path)], method=[method], inputs=[inputs], n_codes=[width])
-                    grid |= dict(every=[args.every if is_film else 1], seed=args.seeds)
-                    if not is_film:
-                        grid |= EARLY_STOPPING
-                    elif method not in STILLS and args.device == 'cpu':
-                        grid |= FILM
-                    result.append(grid)
-    return result
+def make_set(folder: Path, workers: int, film: bool = False, size: int = 64) -> Path:
+    "Generate a set of flights if it is missing; return its folder"
+    path = folder / (f'film600_{size}' if film else 'sensors2000')
+    generate_flights(path, 600 if film else 2000, seed=18 if film else 17, camera=film, size=size, workers=workers)
+    return path
+
+
+def part(place: int, name: str, keys: list[tuple], out: Path, film: bool = False) -> Part:
+    "A part of (data, inputs, method, n_codes, seed); baselines without a width count by their method"
+    there = set(shipped()[KEY].itertuples(index=False, name=None))
+    of_any_width = {(data, inputs, method, seed) for data, inputs, method, _, seed in there}
+
+    def is_there(data, inputs, method, n_codes, seed):
+        if has_width(method):
+            return (data, inputs, method, n_codes, seed) in there
+        return (data, inputs, method, seed) in of_any_width
+
+    missing = [key for key in keys if not is_there(*key)]
+
+    def run(workers):
+        path = make_set(out / 'sets', workers, film)
+        if not film:
+            small_encoders(path)
+        for _, inputs, method, n_codes, seed in with_baselines(missing):
+            grid = dict(data=[str(path)], method=[method], inputs=[inputs], n_codes=[n_codes], seed=[seed])
+            grid |= dict(windows=[WINDOWS], every=[5 if film else 1])
+            if not film:
+                grid |= EARLY_STOPPING
+            elif method not in STILLS:
+                grid |= FILM
+            sweep(LANDING, grid, out / 'landing', workers=1, retry=True)
+            collect(out / 'landing')
+
+    return Part(place, 'landing', name, len(keys), len(missing), 1800 if film else 600, run)
+
+
+def with_baselines(keys: list[tuple]) -> list[tuple]:
+    "The keys, behind those of the baselines that gains of the same seed are measured from; these take seconds"
+    found = {}
+    for data, inputs, _, _, seed in keys:
+        found[data, '', 'mean_baseline', 1, seed] = None
+        if inputs:
+            found[data, inputs, 'pca_statistics', 64, seed] = None
+    return [*found, *(key for key in keys if key not in found)]
+
+
+def parts(out: Path) -> Iterator[Part]:
+    "The parts by priority"
+    reads = TABLE4 | beyond()
+    rest = [m for m, inputs in reads.items() if 'sensors' in inputs and m not in (*PAPERS, 'masked_autoencoder')]
+    first = [(FLIGHTS, '', 'mean_baseline', 1, 0)]
+    first += [(FLIGHTS, SENSORS, m, 64, 0) for m in ('pca_statistics', *PAPERS, 'masked_autoencoder')]
+    yield part(3, f'{SENSORS}, seed 0', first, out)
+    for seed in (1, 2):
+        again = [(FLIGHTS, SENSORS, m, 64, seed) for m in (*PAPERS, 'masked_autoencoder')]
+        yield part(3 if seed == 1 else 7, f'{SENSORS}, seed {seed}', again, out)
+    yield part(7, f'{SENSORS}, other encoders', [(FLIGHTS, SENSORS, m, 64, 0) for m in rest], out)
+    everything = [(FLIGHTS, 'sensors', m, 64, 0) for m in (*PAPERS, 'masked_autoencoder', *rest)]
+    yield part(7, 'all sensors, seed 0', everything, out)
+    wide = [(FLIGHTS, SENSORS, m, 128, 0) for m in (*PAPERS, 'masked_autoencoder')]
+    yield part(7, f'{SENSORS}, width 128', wide, out)
+    pairs = [(m, i) for m, inputs in reads.items() for i in inputs if 'frames' in i]
+    pairs += [(m, i.replace('sensors', 'quiet sensors')) for m, i in pairs if 'sensors' in i]
+    film = [('600 flights at 64 px', '', 'mean_baseline', 1, 0)]
+    film += [('600 flights at 64 px', i, m, 64, 0) for m, i in pairs]
+    yield part(7, 'film of 600 flights', film, out, film=True)
 
 
 def small_encoders(flights: Path) -> None:
     "Train the three shipped encoders if they are missing"
-    directory = sample_path('paper_scores.csv').parent / 'encoders'
+    directory = SAMPLES / 'encoders'
     directory.mkdir(exist_ok=True)
     for name, (kind, arguments) in SMALL.items():
         if not (file := directory / f'landing_{name}.safetensors').exists():
@@ -92,24 +149,36 @@ def small_encoders(flights: Path) -> None:
 
 
 def collect(folder: Path) -> None:
-    "Collect the scores and training curves of a sweep, and the gains of its encoders over `pca_statistics`"
+    "Write the scores and training curves of a sweep beside those that ship, and the gains over `pca_statistics`"
     collect_curves(training_curves(folder))
     scores = load_scores(folder / 'scores.csv')
-    path = sample_path('paper_scores.csv').parent / 'landing_benchmark.csv'
     gains = sweep_gains(folder)
-    parts = [without_gains(load_scores(path), gains)] if path.exists() else []
-    parts += [scores[scores['source'] == 'srlviz'], gains]
-    table = pd.concat(parts, ignore_index=True)
+    table = pd.concat([without_gains(shipped(), gains), scores[scores['source'] == 'srlviz'], gains], ignore_index=True)
     table = table.drop_duplicates([c for c in table if c != 'value'], keep='last')
-    save_scores(check_scores(table), path)
+    check_gains(table)
+    save_scores(check_scores(table), TABLE)
+    write_json(METADATA, dict(version=LANDING_VERSION))
     print(f"{len(table):,} rows of {table['method'].nunique()} methods")
-    for _, part in table.groupby('data'):
-        print(headline(part))  # the README shows that of 2,000 flights
+    for _, rows in table.groupby('data'):
+        print(headline(rows))  # the README shows that of 2,000 flights
+
+
+def check_gains(table: pd.DataFrame) -> None:
+    "Refuse gains on the same inputs that are of other targets: their totals cannot be compared"
+    gains = table[(table['metric'] == 'gain') & (table['group'] == 'targets')]
+    targets = gains.groupby(['data', 'inputs', 'method', 'n_codes', 'seed'])['target'].agg(
+        lambda t: ', '.join(sorted(t))
+    )
+    for (data, inputs), part in targets[targets.index.get_level_values('inputs') != ''].groupby(level=[0, 1]):
+        if part.nunique() > 1:
+            raise SystemExit(
+                f'{data}, {inputs}: gains of {"; of ".join(part.unique())}; measure all of them in one folder'
+            )
 
 
 def without_gains(scores: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
-    "Drop the gains on flights and inputs that have new gains: the old ones may be of other targets"
-    keys = ['data', 'inputs']
+    "Drop the gains of methods that have new gains"
+    keys = ['data', 'inputs', 'method', 'n_codes', 'seed']
     has_new_gains = pd.MultiIndex.from_frame(scores[keys]).isin(pd.MultiIndex.from_frame(gains[keys]))
     is_replaced = scores['metric'].str.match('gain|skill') & has_new_gains
     return scores[~is_replaced]
@@ -117,7 +186,7 @@ def without_gains(scores: pd.DataFrame, gains: pd.DataFrame) -> pd.DataFrame:
 
 def collect_curves(curves: pd.DataFrame) -> None:
     "Add training curves to those that ship; they replace those of the same runs"
-    path = sample_path('paper_scores.csv').parent / 'landing_training.csv'
+    path = SAMPLES / 'landing_training.csv'
     if curves.empty:
         return
     run = ['data', 'budget', 'method', 'inputs', 'n_codes', 'seed']
@@ -130,20 +199,5 @@ def collect_curves(curves: pd.DataFrame) -> None:
 
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--sets', default='runs/sets', help='folder of the sets of flights')
-    parser.add_argument('--out', default='runs/landing', help='folder of the sweep')
-    parser.add_argument('--workers', type=int, default=2)
-    parser.add_argument('--device', default='cpu')
-    parser.add_argument('--size', type=int, default=64, help='pixels of the film')
-    parser.add_argument('--every', type=int, default=5, help='rows from one picture to the next')
-    parser.add_argument('--widths', type=int, nargs='+', default=[64, 128])
-    parser.add_argument('--seeds', type=int, nargs='+', default=[0])
-    parser.add_argument('--collect', action='store_true')
-    args = parser.parse_args()
-    if not args.collect:
-        folders = make_sets(Path(args.sets), args.size, args.workers)
-        small_encoders(folders['sensors'])
-        for grid in grids(folders, args):
-            sweep(LANDING, grid, args.out, workers=args.workers)
-            collect(Path(args.out))
-    collect(Path(args.out))
+    parser.add_argument('out', type=Path, help='folder of a sweep')
+    collect(parser.parse_args().out)

@@ -1,11 +1,13 @@
-"""Make the shipped returns data_samples/popgym_mmer.csv and six small agents.
+"""Make the shipped returns data_samples/popgym_mmer.csv, and the agents in data_samples/agents.
 
-    nice -n 19 python benchmarks/measure_mmer.py       train what is missing, by priority
-    python benchmarks/measure_mmer.py --collect        only collect the results so far
+    make tables TABLES=mmer                       train what is missing, by priority
+    python benchmarks/measure_mmer.py OUT         write what a folder has, of an earlier run
+    python benchmarks/measure_mmer.py OUT --agents RepeatFirst-medium_LRU PATH    train an agent that does not ship
 
-Preset `fast`, 1.5 million steps; about a minute of one core per trial, more for DNC, IndRNN and GTrXL. A killed run
-resumes. Shipped results are not trained again until `TRAINER_VERSION` of srlviz.agents.recurrent grows:
-data_samples/popgym_mmer.json states the version of the table, and rows of an older one are dropped.
+Preset `fast`, 1.5 million steps; about half a minute of a core per trial, several for DNC, IndRNN and GTrXL. A killed
+run resumes. Shipped results are not trained again until `TRAINER_VERSION` of srlviz.agents.recurrent grows:
+data_samples/popgym_mmer.json states the version of the table, and rows of an older one are dropped. The agents are
+those of seed 0 that learned their task, as far as MAX_BYTES reaches.
 """
 
 import argparse
@@ -13,29 +15,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
+from measure_tables import Part
 
 from srlviz.agents.player import load_agents
 from srlviz.agents.recurrent import TRAINER_VERSION
 from srlviz.core.files import read_json, sample_path, write_json
 from srlviz.core.names import catalog
-from srlviz.core.scores import check_scores, load_scores, srlviz_name, save_scores
+from srlviz.core.scores import check_scores, load_scores, paper_name, paper_scores, save_scores, srlviz_name
 from srlviz.studies.papers.returns import LINES, POPGYM_MMER, paper_tasks
 from srlviz.studies.sweep import sweep
 
 FIVE = ['GRU', 'LSTM', 'Elman', 'MLP', 'S6']
 SLOWEST = ['DNC', 'GTrXL', 'IndRNN']  # several minutes of a core per trial; trained after the others
-AGENTS = [
-    ('RepeatFirst-easy', 'GRU'),
-    ('RepeatPrevious-easy', 'GRU'),
-    ('RepeatPrevious-easy', 'Elman'),
-    ('RepeatPrevious-easy', 'MLP'),
-    ('PositionOnlyCartPole-easy', 'GRU'),
-    ('LabyrinthExplore-easy', 'MLP'),
-]
-MAX_BYTES = 200_000  # of an agent that ships
+KEPT = ['GRU', 'LSTM', 'Elman', 'IndRNN', 'LRU']  # memories whose agents ship
+ALSO = [('RepeatPrevious-easy', 'MLP'), ('LabyrinthExplore-easy', 'MLP')]  # agents without memory, for lessons
+MAX_BYTES = 6_000_000  # of all agents
 SAMPLES = sample_path('paper_scores.csv').parent
-TABLE, METADATA = SAMPLES / 'popgym_mmer.csv', SAMPLES / 'popgym_mmer.json'
+TABLE, METADATA, AGENTS = SAMPLES / 'popgym_mmer.csv', SAMPLES / 'popgym_mmer.json', SAMPLES / 'agents'
 KEY = ['task', 'method', 'inputs', 'seed']
+SECONDS = dict(DNC=500, GTrXL=400, IndRNN=300)  # of a core, for a trial; 36 for the others
 
 
 def shipped() -> pd.DataFrame:
@@ -45,66 +43,109 @@ def shipped() -> pd.DataFrame:
     return table if metadata.get('trainer') == TRAINER_VERSION else table[table['method'].isin(LINES)]
 
 
-def wanted() -> Iterator[list[tuple[str, str, str, int]]]:
-    "The trials in order of priority, one memory at a time: (task, method, inputs, seed)"
-    easy, others = paper_tasks(difficulties=['easy']), paper_tasks(difficulties=['medium', 'hard'])
-    rest = sorted((name for name in catalog('memories') if name not in FIVE), key=SLOWEST.count)
-    yield [(task, line, '', 0) for task in paper_tasks() for line in LINES]
-    yield [(*pair, '', 0) for pair in AGENTS]
-    yield [(task, 'GRU', '', 0) for task in easy]
-    yield [(task, 'GRU', 'state', 0) for task in easy]
-    for method in (*FIVE[1:], *rest):
-        yield [(task, method, '', 0) for task in easy]
-    yield [(task, 'MLP', 'state', 0) for task in easy]  # memory bias compares the fully observable GRU with it
-    for seed in (1, 2):
-        for method in FIVE:
-            yield [(task, method, '', seed) for task in easy]
-    for methods in (FIVE, rest):
-        for method in methods:
-            yield [(task, method, '', 0) for task in others]
+def learned(table: pd.DataFrame) -> list[tuple[str, str]]:
+    "Tasks and memories, of `KEPT`, whose return of seed 0 is above half of the oracle's, or above the paper's"
+    rows = table[(table['metric'] == 'mmer') & (table['inputs'] == '') & (table['seed'] == 0)]
+    oracle = table[(table['metric'] == 'return') & (table['method'] == 'oracle')].groupby('task')['value'].mean()
+    paper = paper_scores('popgym')
+    paper = paper[paper['metric'] == 'mmer'].groupby(['task', 'method'])['value'].mean()
+    found = []
+    for r in rows[rows['method'].isin(KEPT)].itertuples():
+        printed = paper.get((paper_name(r.task), paper_name(r.method)), float('inf'))
+        if r.value > 0.5 * oracle.get(r.task, float('inf')) or r.value > printed:
+            found.append((srlviz_name(r.task), r.method))
+    return sorted(found, key=lambda pair: (KEPT.index(pair[1]), pair[0]))
 
 
-def missing(part: list[tuple]) -> list[dict]:
-    "The grids of the trials that are missing from the table"
+def missing(keys: list[tuple]) -> list[tuple]:
+    "The trials that are missing from the table: (task, method, inputs, seed)"
     table = shipped()
     returns = table[table['metric'].isin(['mmer', 'return'])]
     done = {(srlviz_name(task), *key) for task, *key in returns[KEY].itertuples(index=False, name=None)}
-    grids = {}
-    for task, *key in part:
-        if (task, *key) not in done:
-            grids.setdefault(tuple(key), []).append(task)
-    return [dict(task=tasks, method=[m], inputs=[i], seed=[seed]) for (m, i, seed), tasks in grids.items()]
+    return [key for key in keys if key not in done]
+
+
+def grids(keys: list[tuple]) -> list[dict]:
+    "Arrange trials as grids: one for each method, inputs and seed"
+    found = {}
+    for task, *key in keys:
+        found.setdefault(tuple(key), []).append(task)
+    return [dict(task=tasks, method=[m], inputs=[i], seed=[seed]) for (m, i, seed), tasks in found.items()]
+
+
+def part(place: int, name: str, keys: list[tuple], out: Path, todo: list[tuple] | None = None) -> Part:
+    "A part of trials; `todo` are those that have to be run, by default those that are missing from the table"
+    todo = missing(keys) if todo is None else todo
+    seconds = sum(SECONDS.get(method, 36) for _, method, _, _ in todo) / max(1, len(todo))
+
+    def run(workers):
+        for grid in grids(todo):
+            sweep(POPGYM_MMER, grid, out / 'mmer', workers=workers, retry=True)
+            collect(out / 'mmer')
+
+    return Part(place, 'mmer', name, len(keys), len(todo), seconds, run)
+
+
+def parts(out: Path) -> Iterator[Part]:
+    "The parts by priority"
+    easy, others = paper_tasks(difficulties=['easy']), paper_tasks(difficulties=['medium', 'hard'])
+    rest = sorted((name for name in catalog('memories') if name not in FIVE), key=SLOWEST.count)
+    lines = [(task, line, '', 0) for task in paper_tasks() for line in LINES]
+    yield part(2, 'random play and the oracle', lines, out)
+    first = [(task, method, '', 0) for method in (*FIVE, *rest) for task in easy]
+    yield part(2, 'easy tasks, seed 0', first, out)
+    yield part(2, 'easy tasks, seeds 1 and 2, five', [(t, m, '', s) for s in (1, 2) for m in FIVE for t in easy], out)
+    sighted = [(t, m, 'state', s) for s in range(3) for m in ('GRU', 'MLP') for t in easy]
+    yield part(2, 'easy tasks, sighted, three seeds', sighted, out)
+    pairs = [*learned(shipped()), *ALSO]
+    kept = {path.stem for path in AGENTS.glob('*.safetensors')}
+    is_full = sum(path.stat().st_size for path in AGENTS.glob('*.safetensors')) > MAX_BYTES - 250_000
+    todo = [] if is_full else [(t, m, '', 0) for t, m in pairs if f'{t}_{m}' not in kept]
+    yield part(2, 'agents of easy tasks', [(t, m, '', 0) for t, m in pairs], out, [k for k in todo if k[0] in easy])
+    yield part(2, 'medium and hard tasks, seed 0, five', [(t, m, '', 0) for m in FIVE for t in others], out)
+    yield part(7, 'medium and hard tasks, seed 0, others', [(t, m, '', 0) for m in rest for t in others], out)
+    yield part(7, 'easy tasks, seeds 1 and 2, others', [(t, m, '', s) for s in (1, 2) for m in rest for t in easy], out)
+    every = [(t, m, '', s) for s in (1, 2) for m in (*FIVE, *rest) for t in others]
+    yield part(7, 'medium and hard tasks, seeds 1 and 2', every, out)
 
 
 def collect(folder: Path):
-    "Collect the scores of a sweep, and the agents"
+    "Write the scores of a sweep beside those that ship, and its agents"
     scores = load_scores(folder / 'scores.csv')
     table = pd.concat([shipped(), scores[scores['source'] == 'srlviz']], ignore_index=True)
-    table = table.drop_duplicates([c for c in table if c != 'value'], keep='last')
-    save_scores(check_scores(table), TABLE)
+    table = check_scores(table.drop_duplicates([c for c in table if c != 'value'], keep='last'))
+    save_scores(table, TABLE)
     write_json(METADATA, dict(trainer=TRAINER_VERSION, preset='fast'))
-    agents, directory = load_agents(folder), SAMPLES / 'agents'
-    directory.mkdir(exist_ok=True)
-    for task, memory in AGENTS:
+    agents = load_agents(folder)
+    AGENTS.mkdir(exist_ok=True)
+    left_out = []
+    for task, memory in (*ALSO, *learned(table)):
+        file = AGENTS / f'{task}_{memory}.safetensors'
         if agent := agents.get((task, memory)):
-            file = directory / f'{task}_{memory}.safetensors'
             agent.save(file)
-            if file.stat().st_size > MAX_BYTES:
-                raise SystemExit(f'{file.name} has {file.stat().st_size:,} bytes, more than {MAX_BYTES:,}')
-    learned = table[table['metric'] == 'mmer']
-    print(f"{len(table):,} rows; {len(learned)} returns of {learned['method'].nunique()} memories", end=' ')
-    print(f"on {learned['task'].map(srlviz_name).nunique()} tasks; {len(list(directory.iterdir()))} agents", flush=True)
+        if sum(path.stat().st_size for path in AGENTS.iterdir()) > MAX_BYTES:
+            file.unlink()
+            left_out.append(file.stem)
+    found = table[table['metric'] == 'mmer']
+    print(f"{len(table):,} rows; {len(found)} returns of {found['method'].nunique()} memories", end=' ')
+    print(f"on {found['task'].map(srlviz_name).nunique()} tasks; {len(list(AGENTS.iterdir()))} agents", flush=True)
+    if left_out:
+        print(f'agents that do not fit into {MAX_BYTES:,} bytes: {", ".join(left_out)}')
+
+
+def train_agent(name: str, folder: Path, path: Path):
+    "Train the agent TASK_MEMORY of seed 0, and save it"
+    task, _, memory = name.rpartition('_')
+    sweep(POPGYM_MMER, dict(task=[task], method=[memory], inputs=[''], seed=[0]), folder, workers=1, retry=True)
+    load_agents(folder)[task, memory].save(path)
 
 
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--out', default='runs/mmer', help='folder of the sweep')
-    parser.add_argument('--workers', type=int, default=1)
-    parser.add_argument('--collect', action='store_true')
+    parser.add_argument('out', type=Path, help='folder of a sweep')
+    parser.add_argument('--agents', nargs=2, metavar=('TASK_MEMORY', 'PATH'))
     args = parser.parse_args()
-    for part in () if args.collect else wanted():
-        for grid in missing(part):
-            sweep(POPGYM_MMER, grid, args.out, workers=args.workers)
-            collect(Path(args.out))
-    if args.collect:
-        collect(Path(args.out))
+    if args.agents:
+        train_agent(args.agents[0], args.out, Path(args.agents[1]))
+    else:
+        collect(args.out)

@@ -100,7 +100,8 @@ def plot_agreement(pairs: pd.DataFrame, *, title: str = '', width: int | None = 
     Parameters
     ----------
     pairs : a, b (labels of columns), value (rank correlation), low, high, n (representations), as
-        `srlviz.evaluate.order.order_agreement` returns them; a column without any value is named below the title
+        `srlviz.evaluate.order.order_agreement` returns them; a column without any value is named below the title. A
+        row of which a is b stands on the diagonal: how far the orders by two seeds agree
     """
     check_names('column of pairs', ['a', 'b', 'value', 'low', 'high', 'n'], list(pairs))
     pairs = pairs.assign(a=pairs['a'].map(_words), b=pairs['b'].map(_words))
@@ -109,7 +110,8 @@ def plot_agreement(pairs: pd.DataFrame, *, title: str = '', width: int | None = 
     compared = {*known['a'], *known['b']}
     left_out = [label for label in labels if label not in compared] if compared else []
     pairs = pairs[~pairs['a'].isin(left_out) & ~pairs['b'].isin(left_out)]
-    both = pd.concat([pairs, pairs.rename(columns=dict(a='b', b='a'))])
+    mirrored = pairs[pairs['a'] != pairs['b']].rename(columns=dict(a='b', b='a'))
+    both = pd.concat([pairs, mirrored])
     about = {(r.a, r.b): r for r in both.itertuples()}
     grid = score_grid(both, 'a', 'b', order=dict(a=labels, b=labels))
 
@@ -117,7 +119,7 @@ def plot_agreement(pairs: pd.DataFrame, *, title: str = '', width: int | None = 
         found = about.get((*row, *column))
         if found is None:
             return words if row != column else f'<b>{row[0]}</b>'
-        heading = f'<b>{row[0]}</b><br><b>{column[0]}</b><br>'
+        heading = f'<b>{row[0]}</b><br>' + ('two seeds' if row == column else f'<b>{column[0]}</b>') + '<br>'
         if found.value != found.value:
             return f'{heading}not compared: {found.n} representations have both'
         between = f'{signed(found.low)} to {signed(found.high)}'

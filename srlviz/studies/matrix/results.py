@@ -7,8 +7,9 @@ __all__ = ['FIXED', 'UNORDERED', 'Matrix', 'open_matrix', 'matrix_board', 'save_
 
 # %% ../../../nbs/09_studies/matrix/04_results.ipynb #f9a56a6d
 import inspect, warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 
 import pandas as pd
@@ -41,6 +42,7 @@ from .settings import SETTINGS, Setting, find_setting
 # %% ../../../nbs/09_studies/matrix/04_results.ipynb #fb86e004
 FIXED = ('constant', 'true_state', 'belief', 'supervised')
 UNORDERED = ('rank',)  # more directions are not better
+_AGREEMENT = ['a', 'b', 'value', 'low', 'high', 'n', 'tables']
 
 
 @dataclass
@@ -82,25 +84,46 @@ class Matrix:
         return [name for name in self.scores['method'].unique() if name not in FIXED]
 
     def between_questions(self, **options) -> pd.DataFrame:
-        """Compare the orders of representations by pairs of questions, averaged over worlds; see `order_agreement`."""
-        table = self._compared_table()
-        return self._agreement({world: table[world] for world in table.columns.unique(0)}, options)
+        """Compare the orders of representations by pairs of questions, averaged over worlds and seeds.
+
+        options : of `order_agreement`, whose table is returned
+        """
+        return self._agreement('group', ['task', 'seed'], options)
 
     def between_worlds(self, **options) -> pd.DataFrame:
-        """Compare the orders of representations in pairs of worlds, averaged over questions; see `order_agreement`."""
-        table = self._compared_table().swaplevel(axis=1)
-        return self._agreement({question: table[question] for question in table.columns.unique(0)}, options)
+        """Compare the orders of representations in pairs of worlds, averaged over questions and common seeds.
 
-    def _compared_table(self) -> pd.DataFrame:
-        table = better_columns(self.scores[~self.scores['group'].isin(UNORDERED)])
+        options : of `order_agreement`, whose table is returned. Each order is of one seed in each world, as in
+            `between_seeds`, which says how far it could agree
+        """
+        return self._agreement('task', ['group', 'seed'], options)
+
+    def between_seeds(self, **options) -> pd.DataFrame:
+        """Compare the orders of representations by two seeds of one world, averaged over questions and pairs of seeds.
+
+        This is the ceiling of `between_worlds`: two seeds differ in recordings, splits and training only.
+
+        options : of `order_agreement`, whose table is returned: a row for each world with several seeds, which is both
+            a and b
+        """
+        tables = {}  # world -> (question, two seeds) -> two columns
+        for (world, question), columns in self._compared_table(['task', 'group', 'seed']).T.groupby(level=[0, 1]):
+            for pair in combinations(range(len(columns)), 2):
+                two = columns.iloc[[*pair]].set_axis(['one', 'another']).T
+                tables.setdefault(world, {})[question, pair] = two
+        rows = [order_agreement(tables[w], **options).assign(a=w, b=w) for w in self.worlds if w in tables]
+        return pd.concat(rows, ignore_index=True) if rows else pd.DataFrame(columns=_AGREEMENT)
+
+    def _compared_table(self, by: Sequence[str] = ('task', 'group')) -> pd.DataFrame:
+        table = better_columns(self.scores[~self.scores['group'].isin(UNORDERED)], by)
         return table[table.index.isin(self.compared())]
 
-    @staticmethod
-    def _agreement(tables: Mapping[str, pd.DataFrame], options: Mapping) -> pd.DataFrame:
-        names = {name for table in tables.values() for name in table}
-        if len(names) < 2:
-            return pd.DataFrame(columns=['a', 'b', 'value', 'low', 'high', 'n', 'tables'])
-        return order_agreement(tables, **options)
+    def _agreement(self, column: str, of: list[str], options: Mapping) -> pd.DataFrame:
+        "The agreement of the columns of tables, one for each value of `of`"
+        table = self._compared_table([*of, column]).T
+        if table.index.unique(column).size < 2:
+            return pd.DataFrame(columns=_AGREEMENT)
+        return order_agreement({key: part.droplevel(of).T for key, part in table.groupby(level=of)}, **options)
 
     def best(self, world: str, question: str) -> pd.Series:
         """Return the compared representations of a column from best to worst, in the units of its metric."""
@@ -127,6 +150,13 @@ class Matrix:
                 mean = f'{pairs["value"].mean():.2f} on average of {len(pairs)} pairs'
                 ends = f'most {_pair(high)}, least {_pair(low)}'
                 lines.append(f'two {words} agree by a rank correlation of {mean}; {ends}')
+        seeds = self.between_seeds().dropna(subset='value')
+        if len(seeds):
+            values = ', '.join(f'{r.a} {r.value:.2f}' for r in seeds.itertuples())
+            lines.append(
+                f'two seeds of one world agree by {seeds["value"].mean():.2f} on average ({values}): the ceiling for two '
+                'worlds'
+            )
         return lines
 
 
