@@ -1,12 +1,12 @@
 """Measures of memory beyond the return, on the shipped agents and returns."""
 
-import runpy
 from pathlib import Path
 
 import pytest
 
 from srlviz.agents.player import load_agents
 from srlviz.core.files import sample_path
+from srlviz.core.names import catalog
 from srlviz.core.scores import load_scores
 from srlviz.data.popgym import record_pomdp
 from srlviz.evaluate.memories.memory_use import credit_scores, gap_closed, memory_bias, recall_density
@@ -42,6 +42,8 @@ def test_gaps_of_shipped_returns_have_a_value_or_a_reason():
     assert gru.loc['RepeatPrevious-easy', 'closed'] > 0.9
     assert 'sight not used' in gru.loc['Autoencode-easy', 'reason']
     assert gru.loc['Autoencode-easy', 'oracle'] == pytest.approx(1)
+    assert 'sight not learned' in gru.loc['CountRecall-easy', 'reason']
+    assert gru.loc['CountRecall-easy', 'of_oracle'] == pytest.approx(0.41, abs=0.01)
 
 
 def test_missing_memory_biases_of_shipped_returns_name_the_missing_runs():
@@ -55,12 +57,13 @@ def test_missing_memory_biases_of_shipped_returns_name_the_missing_runs():
         assert row.missing == ', '.join(missing), row
 
 
-def test_the_fully_observable_mlp_is_trained_before_more_seeds():
+def test_the_fully_observable_mlp_is_trained_before_more_seeds(monkeypatch, tmp_path):
     "Memory bias needs it: after the easy tasks of every memory, before seeds 1 and 2"
-    path = Path(__file__).parents[1] / 'benchmarks/measure_mmer.py'
-    trials = [trial for part in runpy.run_path(str(path))['wanted']() for trial in part]
-    fully_observable = [i for i, (_, *rest) in enumerate(trials) if rest == ['MLP', 'state', 0]]
-    easy = [i for i, (task, *rest) in enumerate(trials) if task.endswith('-easy') and rest[1:] == ['', 0]]
-    assert len(fully_observable) == 15 and all(trials[i][0].endswith('-easy') for i in fully_observable)
-    more_seeds = [i for i, trial in enumerate(trials) if trial[3] > 0]
-    assert max(easy) < min(fully_observable) and max(fully_observable) < min(more_seeds)
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / 'benchmarks')
+    import measure_mmer
+
+    parts = {part.name: part.cells for part in measure_mmer.parts(tmp_path)}
+    names = [*parts]
+    assert parts['easy tasks, seed 0'] == 15 * len(catalog('memories'))
+    sighted = names.index('easy tasks, sighted, seed 0')
+    assert names.index('easy tasks, seed 0') < sighted < names.index('easy tasks, seeds 1 and 2, five')

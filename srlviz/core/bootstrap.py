@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MIN_UNITS', 'FEW_UNITS', 'Draws', 'check_resampling', 'percentiles', 'widening', 'bounds', 'few_units',
-           'interquartile_mean', 'units_within', 'bootstrap_interval']
+           'interquartile_mean', 'units_within', 'bootstrap_interval', 'tied_groups']
 
 # %% ../../nbs/00_core/10_bootstrap.ipynb #ccdb8f0f
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -306,3 +306,44 @@ def _resamples(tasks: Sequence[np.ndarray], n_resamples: int, rng: np.random.Gen
         which = (rng.random((min(some, n_resamples - a), len(pool))) * size).astype(np.int64)
         which += first
         yield pool[which]
+
+# %% ../../nbs/00_core/10_bootstrap.ipynb #ec330b1e
+def tied_groups(
+    table: pd.DataFrame, *, confidence_level: float = 0.95, n_resamples: int = 2000, seed: int = 0
+) -> list[list[str]]:
+    """Find the neighbours in a ranking by mean score that do not separate.
+
+    Parameters
+    ----------
+    table : tasks x methods, higher is better; tasks that not all methods have do not count
+    confidence_level, n_resamples, seed : of a bootstrap over tasks; see `bounds`
+
+    Returns
+    -------
+    Groups of two methods or more, the best first: the largest ones that are neighbours in the order of means, and of
+    which no pair has a mean difference over tasks whose interval excludes 0. They may overlap: that a separates neither
+    from b nor b from c does not say that a separates not from c. Below three tasks nothing separates
+
+    Each pair has an interval of its own: of many pairs without a difference, one in twenty separates by chance.
+    """
+    check_resampling(confidence_level, n_resamples)
+    table = table.dropna()
+    order = list(table.mean().sort_values(ascending=False, kind='stable').index)
+    values = table[order].to_numpy(float)
+    drawn = Draws.of(np.arange(len(table)), n_resamples, seed).means(values)
+    one, other = np.triu_indices(len(order), 1)
+    differences = drawn[:, one] - drawn[:, other]
+    low, high = bounds(
+        differences, (values[:, one] - values[:, other]).mean(0), len(table), confidence_level, is_mean=True
+    )
+    tied = np.eye(len(order), dtype=bool)
+    tied[one, other] = ~((low > 0) | (high < 0))
+    groups, last = [], -1
+    for first in range(len(order)):
+        end = first
+        while end + 1 < len(order) and tied[first : end + 1, end + 1].all():
+            end += 1
+        if end > max(first, last):
+            groups.append(order[first : end + 1])
+            last = end
+    return groups

@@ -18,7 +18,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
-from ...core.bootstrap import bounds, check_resampling
+from ...core.bootstrap import Draws, bounds, check_resampling
 from ...core.names import unknown
 from ...core.recordings import Episode, Recording
 from ...core.scores import check_scores
@@ -110,12 +110,15 @@ def gap_closed(
     blind: str = 'MLP',
     fully_observable: str | Mapping[str, float] = 'twin',
     min_gap: float = 0.05,
+    learned: float = 0.8,
 ) -> pd.DataFrame:
     """Compute the share of each task's gap that each memory closes.
 
     Parameters
     ----------
     scores, metric, min_gap : as in `observability_gap`
+    learned : share of the way from the blind agent to the oracle that a fully observable agent has to go; the gap up to
+        one that has not learned its task says little, and nothing is divided by it. Unused where there is no oracle
     blind : the method without memory
     fully_observable : the upper end of the gap, a return with inputs 'state': 'twin', of the same method, or the best
         one where it has none; 'best'; the name of a method; or task -> return, such as an oracle's
@@ -123,8 +126,10 @@ def gap_closed(
     Returns
     -------
     DataFrame, one row for each task with both ends and each method with inputs '': task, method, value, blind,
-    fully_observable, gap, closed (NaN where there is no gap), reason (why not, or ''), twin (the method whose return
-    is `fully_observable`), oracle (return of the method 'oracle', or NaN). The blind method itself has 0.
+    fully_observable, gap, closed (NaN where there is no gap, or the fully observable agent has not learned), reason
+    (why not, or ''), twin (the method whose return is `fully_observable`), oracle (return of the method 'oracle', or
+    NaN), of_oracle (share of the way from the blind agent to the oracle; NaN where this is not above `min_gap`). The
+    blind method itself has 0.
 
     Raises
     ------
@@ -153,16 +158,20 @@ def gap_closed(
             twin, top = upper
             oracle = oracles.get(task, np.nan)
             gap, _, reason = _gap(top, low, min_gap, oracle)
-            closed = np.nan if reason else (run['mean'] - low['mean']) / gap
-            rows.append((task, method, run['mean'], low['mean'], top['mean'], gap, closed, reason, twin, oracle))
-    columns = ['task', 'method', 'value', 'blind', 'fully_observable', 'gap', 'closed', 'reason', 'twin', 'oracle']
-    return pd.DataFrame(rows, columns=columns)
+            way = oracle - low['mean']
+            if not reason and twin != 'given' and gap < learned * way:
+                reason = f'sight not learned: {top["mean"]:.2f} with it, the oracle has {oracle:.2f}'
+            gain = run['mean'] - low['mean']
+            shares = np.nan if reason else gain / gap, gain / way if way > min_gap else np.nan
+            rows.append((task, method, run['mean'], low['mean'], top['mean'], gap, reason, twin, oracle, *shares))
+    columns = ['task', 'method', 'value', 'blind', 'fully_observable', 'gap', 'reason', 'twin', 'oracle']
+    return pd.DataFrame(rows, columns=[*columns, 'closed', 'of_oracle'])
 
 # %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #99ea5545
 def mean_closed(
     closed: pd.DataFrame, confidence_level: float = 0.95, n_resamples: int = 2000, seed: int = 0
 ) -> pd.DataFrame:
-    """Average over tasks the share of the gap that each memory closes.
+    """Average over tasks the share of the gap that each memory closes, and the share of the oracle's gain.
 
     Parameters
     ----------
@@ -174,7 +183,8 @@ def mean_closed(
     -------
     DataFrame, one row for each method, the best first: method, closed (mean share), low, high (NaN below three tasks),
     pooled (sum of gains divided by sum of gaps, so that small gaps weigh little), tasks (number), twin (the methods at
-    the upper ends, as 'GRU, LSTM'); `attrs['left_out']` lists the methods left out
+    the upper ends, as 'GRU, LSTM'), of_oracle, of_oracle_low, of_oracle_high, oracle_tasks (the same of the way to the
+    oracle, over all tasks that have one and all these methods); `attrs['left_out']` lists the methods left out
 
     Raises
     ------
@@ -182,27 +192,42 @@ def mean_closed(
         measured
     """
     check_resampling(confidence_level, n_resamples)
-    rows = []
-    found = closed.dropna(subset='closed')
-    measured = found.groupby('method', observed=True)['task'].nunique()
+    known = closed.dropna(subset='closed')
+    measured = known.groupby('method', observed=True)['task'].nunique()
     kept = measured.index[measured >= measured.max() / 2]
-    found = found[found['method'].isin(kept)]
-    count = found.groupby('task')['method'].nunique()
-    found = found[found['task'].isin(count.index[count == len(kept)])]
+    found = _on_common_tasks(known, kept)
     if found.empty:
         raise ValueError('no task has a gap and every method')
-    for method, part in found.groupby('method', sort=False, observed=True):
-        share = part['closed'].to_numpy()
-        rng = np.random.default_rng(seed)
-        drawn = share[rng.integers(len(share), size=(n_resamples, len(share)))].mean(1)
-        low, high = map(float, bounds(drawn, share.mean(), len(share), confidence_level, is_mean=True))
-        pooled = (part['value'] - part['blind']).sum() / part['gap'].sum()
-        twins = ', '.join(sorted(part['twin'].unique()))
-        rows.append((method, share.mean(), low, high, pooled, len(share), twins))
-    table = pd.DataFrame(rows, columns=['method', 'closed', 'low', 'high', 'pooled', 'tasks', 'twin'])
+    interval = dict(confidence_level=confidence_level, n_resamples=n_resamples, seed=seed)
+    table = _mean_share(found, 'closed', **interval).set_axis(['closed', 'low', 'high', 'tasks'], axis=1)
+    by = found.assign(gain=found['value'] - found['blind']).groupby('method', sort=False, observed=True)
+    table['pooled'] = by['gain'].sum() / by['gap'].sum()
+    table['twin'] = by['twin'].agg(lambda twins: ', '.join(sorted(set(twins))))
+    names = ['of_oracle', 'of_oracle_low', 'of_oracle_high', 'oracle_tasks']
+    ways = closed.assign(of_oracle=closed.get('of_oracle', np.nan)).dropna(subset='of_oracle')
+    table[names] = _mean_share(_on_common_tasks(ways, kept), 'of_oracle', **interval).reindex(table.index)
+    table['oracle_tasks'] = table['oracle_tasks'].fillna(0).astype(int)
+    table = table.reset_index()[['method', 'closed', 'low', 'high', 'pooled', 'tasks', 'twin', *names]]
     table = table.sort_values('closed', ascending=False, kind='stable', ignore_index=True)
     table.attrs['left_out'] = [m for m in closed['method'].unique() if m not in kept]
     return table
+
+
+def _on_common_tasks(rows: pd.DataFrame, methods) -> pd.DataFrame:
+    "The rows of these methods, of tasks that all of them have"
+    rows = rows[rows['method'].isin(methods)]
+    count = rows.groupby('task')['method'].nunique()
+    return rows[rows['task'].isin(count.index[count == len(methods)])]
+
+
+def _mean_share(rows: pd.DataFrame, column: str, confidence_level: float, n_resamples: int, seed: int) -> pd.DataFrame:
+    "The mean of a column over tasks, low, high and the number of tasks, by method"
+    means = {}
+    for method, share in rows.groupby('method', sort=False, observed=True)[column]:
+        drawn = Draws.of(np.arange(len(share)), n_resamples, seed).means(share)
+        low, high = bounds(drawn, share.mean(), len(share), confidence_level, is_mean=True)
+        means[method] = share.mean(), float(low), float(high), len(share)
+    return pd.DataFrame.from_dict(means, orient='index', columns=list('abcd')).rename_axis('method')
 
 # %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #6cb0c8d3
 def _gaussian_variation(mean_a, log_a, mean_b, log_b):

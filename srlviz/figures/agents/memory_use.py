@@ -28,6 +28,8 @@ def _share_words(r, name: str) -> str:
     "The hover text of a memory on one task"
     share = f'{r.closed:.0%} of the gap' if np.isfinite(r.closed) else r.reason
     share += f', up to the fully observable {r.twin}' if name != r.method else ''
+    of_oracle = getattr(r, 'of_oracle', np.nan)
+    share += f'<br>{of_oracle:.0%} of the way from the blind agent to the oracle' if of_oracle == of_oracle else ''
     return (
         f'<b>{r.method}</b>, {r.task}<br>{r.value:.2f}, {share}'
         f'<br>blind {r.blind:.2f}, fully observable {r.fully_observable:.2f}'
@@ -79,8 +81,13 @@ def plot_observability_gap(closed: pd.DataFrame) -> go.Figure:
     )
 
 # %% ../../../nbs/07_figures/agents/03_memory_use.ipynb #ac0156b6
+def _series(words: str, tasks: pd.Series) -> str:
+    "The name of a series, with its number of tasks"
+    return f'{words}, {tasks.max()} tasks'
+
+
 def plot_gap_closed(mean: pd.DataFrame) -> go.Figure:
-    """Draw the mean share of the gap that each memory closes.
+    """Draw the mean share of the gap that each memory closes, and beside it the share of the way to the oracle.
 
     Parameters
     ----------
@@ -94,14 +101,25 @@ def plot_gap_closed(mean: pd.DataFrame) -> go.Figure:
         between = f'<br>interval {r.low:.0%} to {r.high:.0%}' if r.low == r.low else ''
         gaps = f'<br>{r.pooled:.0%} of the sum of all gaps, {r.tasks} tasks'
         hover.append(f'<b>{name}</b><br>{r.closed:.0%} of the gap{between}{gaps}')
+    shown = mean[['low', 'high']].assign(label=names, value=mean['closed'], hover=hover)
+    shown = shown.assign(series=_series('of the gap', mean['tasks']), colour=mean['method'].map(method_color))
+    looks = {}
+    if 'of_oracle' in mean and mean['of_oracle'].notna().any():
+        words = [f'<b>{name}</b><br>{v:.0%} of the way to the oracle' for name, v in zip(names, mean['of_oracle'])]
+        ways = dict(value=mean['of_oracle'], low=mean['of_oracle_low'], high=mean['of_oracle_high'], hover=words)
+        series = _series('of the way to the oracle', mean['oracle_tasks'])
+        shown = pd.concat([shown, shown.assign(**ways, series=series).dropna(subset='value')])
+        looks[series] = dict(symbol='diamond-open', size=11)
     fig = plot_intervals(
-        mean.assign(label=names, value=mean['closed'], hover=hover, colour=mean['method'].map(method_color)),
+        shown,
         order=names,
-        references={'blind': 0.0, 'fully observable': 1.0},
+        looks=looks,
+        references={'blind': 0.0, 'fully observable, or oracle' if looks else 'fully observable': 1.0},
         axis='share of the observability gap that is closed',
+        apart=0.34 * bool(looks),
         ends=(
-            mean[['low', 'closed']].min(axis=None).clip(max=0) - 0.05,
-            mean[['high', 'closed']].max(axis=None).clip(min=1) + 0.05,
+            shown[['low', 'value']].min(axis=None).clip(max=0) - 0.05,
+            shown[['high', 'value']].max(axis=None).clip(min=1) + 0.05,
         ),
         line=28,
     )

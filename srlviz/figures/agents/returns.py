@@ -19,6 +19,7 @@ from plotly.subplots import make_subplots
 from ...core.metrics import metric_label
 from ...core.names import look_of
 from ...core.scores import not_comparable, srlviz_name, paper_name, with_labels
+from ...core.bootstrap import tied_groups
 from ..checks import check_columns, check_names
 from ..inks import INK, MUTED, WRONG
 from ..scores.curves import plot_curves, plot_profile
@@ -102,6 +103,7 @@ def pick_returns(
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #61c0aa02
 _EPOCH_STEPS, _PAPER_EPOCHS = 65_536, 229  # Morad et al. (2023), Table 2: steps of an epoch, epochs of 15 million steps
+_PAPER_TRIALS = 3
 
 
 def _our_epochs(scores: pd.DataFrame) -> str:
@@ -115,15 +117,25 @@ def _our_epochs(scores: pd.DataFrame) -> str:
     return str(epochs[0]) if len(epochs) == 1 else f'{epochs[0]} to {epochs[-1]}'
 
 
+def _our_trials(scores: pd.DataFrame) -> str:
+    "The number of our trials of a memory on a task, such as '1' or '1 to 3'"
+    ours = scores[(scores['source'] != 'paper') & (scores['metric'] == 'mmer')]
+    counts = ours.groupby(['task', 'method', 'inputs'], observed=True)['seed'].nunique()
+    return str(counts.min()) if counts.min() == counts.max() else f'{counts.min()} to {counts.max()}'
+
+
 def epoch_words(scores: pd.DataFrame) -> str:
-    """Describe how many epochs each MMER is the maximum of: '229 epochs in the paper, 22 here'.
+    """Describe what each MMER is made of: '229 epochs in the paper, 22 here; 3 trials in the paper, 1 here'.
 
     Returns '' unless the table has rows of the POPGym paper and rows of ours with a budget.
     """
     printed = scores['source'] == 'paper'
     printed &= scores['study'] == 'popgym' if 'study' in scores else False
     ours = _our_epochs(scores)
-    return f'{_PAPER_EPOCHS} epochs in the paper, {ours} here' if ours and printed.any() else ''
+    if not ours or not printed.any():
+        return ''
+    trials = f'{_PAPER_TRIALS} trials in the paper, {_our_trials(scores)} here'
+    return f'{_PAPER_EPOCHS} epochs in the paper, {ours} here; {trials}'
 
 
 def _why_not_comparable(task: str, label: str) -> str:
@@ -581,7 +593,8 @@ def _ranking_table(scores: pd.DataFrame, *, metric: str = 'mmer', **chosen) -> p
     chosen : tasks, methods, as in `pick_returns`
 
     All numbers are over the tasks that all memories of both sources have. With two sources, tasks that popgym changed
-    after the paper are excluded unless no others are left; `attrs['left_out']` lists them.
+    after the paper are excluded unless no others are left; `attrs['left_out']` lists them. `attrs['tied']` has the
+    groups of memories of the first source that do not separate, see `tied_groups`.
     """
     grids = {}
     for show in SHOWN[:2]:
@@ -612,6 +625,7 @@ def _ranking_table(scores: pd.DataFrame, *, metric: str = 'mmer', **chosen) -> p
             rows.append(row)
     table = pd.DataFrame(rows)
     table.attrs['left_out'] = left_out
+    table.attrs['tied'] = tied_groups(next(iter(grids.values())).loc[tasks])
     return table
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #f76964a3
@@ -624,6 +638,8 @@ def plot_return_ranking(
     highlight: str | None = None,
 ) -> go.Figure:
     """Draw the mean returns of memories over their common tasks, the best on top.
+
+    A bracket joins memories that do not separate: the interval of the difference of any two, over tasks, holds 0.
 
     Parameters
     ----------
@@ -648,9 +664,12 @@ def plot_return_ranking(
     notes = [epoch_words(scores)] * both
     if left_out:
         notes.append(f'without {", ".join(left_out)}: popgym changed after the paper')
+    if table.attrs['tied']:
+        notes.append('a bracket joins memories that do not separate: paired over tasks, 95% intervals hold 0')
     return plot_intervals(
         marks,
         looks=looks,
+        brackets=table.attrs['tied'],
         beside={m: f'{place:.1f}' for m, place in zip(first['label'], first['place'])},
         highlight=[highlight] if highlight else [],
         axis=f'mean {metric_label(metric)} (return)',

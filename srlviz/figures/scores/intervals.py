@@ -97,6 +97,7 @@ def plot_intervals(
     references: Mapping[str, float] | None = None,
     spans: pd.DataFrame | None = None,
     beside: Mapping[str, str] | None = None,
+    brackets: Sequence[Collection[str]] = (),
     highlight: Collection[str] = (),
     apart: float = 0.0,
     axis: str = '',
@@ -121,6 +122,7 @@ def plot_intervals(
     references : name -> value of a vertical line
     spans : label, low, high (and panel) of gray bars behind the marks
     beside : label -> words on the right
+    brackets : groups of labels that a line on the right joins, such as those that do not separate
     highlight : labels in bold
     apart : distance between the marks of one series and the next, as a share of a line
     axis, ends : title and range of the axis
@@ -180,10 +182,27 @@ def plot_intervals(
     if references:
         _name_references(fig, references, ends)
     longest = max(len(part) for n in names for part in n.removeprefix('<b>').removesuffix('</b>').split('<br>'))
-    margin = dict(l=int(0.56 * letters * longest + 22), r=16 + 44 * bool(beside))
+    n_columns = _add_brackets(fig, [[positions[k] for k in group] for group in brackets], 8 + 44 * bool(beside))
+    margin = dict(l=int(0.56 * letters * longest + 22), r=16 + 44 * bool(beside) + _BRACKET * n_columns)
     headed = len(panels) > 1 or bool(references)
     inner = max(line * len(order), 44) * down + _BETWEEN * (down - 1)
     return _finish(fig, inner, margin, headed, width, title, notes)
+
+
+_BRACKET = 9  # pixels from one bracket to the next
+
+
+def _add_brackets(fig, groups: Sequence[Sequence[float]], left: int) -> int:
+    "Draw a line beside the positions of each group, `left` pixels from the axes; return how many columns of lines"
+    lowest = []  # position where each column ends
+    for ys in groups:
+        top, bottom = max(ys) + 0.3, min(ys) - 0.3
+        column = next((k for k, y in enumerate(lowest) if y > top), len(lowest))
+        lowest[column:] = [bottom, *lowest[column + 1 :]]
+        at = left + _BRACKET * column
+        place = dict(xref='paper', xsizemode='pixel', xanchor=1, x0=at, x1=at, yref='y', y0=bottom, y1=top)
+        fig.add_shape(type='line', line=dict(color=MUTED, width=3), **place)
+    return len(lowest)
 
 
 def _name_references(fig, references: Mapping[str, float], ends):

@@ -153,10 +153,8 @@ class Matrix:
         seeds = self.between_seeds().dropna(subset='value')
         if len(seeds):
             values = ', '.join(f'{r.a} {r.value:.2f}' for r in seeds.itertuples())
-            lines.append(
-                f'two seeds of one world agree by {seeds["value"].mean():.2f} on average ({values}): the ceiling for two '
-                'worlds'
-            )
+            mean = f'{seeds["value"].mean():.2f} on average'
+            lines.append(f'two seeds of one world, the ceiling of two worlds, agree by {mean}: {values}')
         return lines
 
 
