@@ -3,8 +3,8 @@
     make tables TABLES=matrix                 measure what is missing
     python benchmarks/measure_cross.py OUT    write what a folder has, of an earlier run, and docs/agreement.png
 
-A killed run resumes. Eight of the worlds are partially observable tasks; the exact posterior is known in seven. The film
-of an approach is rendered once for each seed, which takes most of the time of its first trial.
+A killed run resumes. Eight of the worlds are partially observable tasks; the exact posterior is known in seven. The
+film of an approach is rendered once for each seed, which takes most of the time of its first trial.
 """
 
 import argparse, io, time

@@ -76,9 +76,8 @@ def make_set(folder: Path, workers: int, film: bool = False, size: int = 64) -> 
     return path
 
 
-def part(place: int, name: str, keys: list[tuple], out: Path, film: bool = False) -> Part:
+def part(place: int, name: str, keys: list[tuple], there: set[tuple], out: Path, film: bool = False) -> Part:
     "A part of (data, inputs, method, n_codes, seed); baselines without a width count by their method"
-    there = set(shipped()[KEY].itertuples(index=False, name=None))
     of_any_width = {(data, inputs, method, seed) for data, inputs, method, _, seed in there}
 
     def is_there(data, inputs, method, n_codes, seed):
@@ -117,24 +116,25 @@ def with_baselines(keys: list[tuple]) -> list[tuple]:
 
 def parts(out: Path) -> Iterator[Part]:
     "The parts by priority"
+    there = set(shipped()[KEY].itertuples(index=False, name=None))
     reads = TABLE4 | beyond()
     rest = [m for m, inputs in reads.items() if 'sensors' in inputs and m not in (*PAPERS, 'masked_autoencoder')]
     first = [(FLIGHTS, '', 'mean_baseline', 1, 0)]
     first += [(FLIGHTS, SENSORS, m, 64, 0) for m in ('pca_statistics', *PAPERS, 'masked_autoencoder')]
-    yield part(3, f'{SENSORS}, seed 0', first, out)
+    yield part(3, f'{SENSORS}, seed 0', first, there, out)
     for seed in (1, 2):
         again = [(FLIGHTS, SENSORS, m, 64, seed) for m in (*PAPERS, 'masked_autoencoder')]
-        yield part(3 if seed == 1 else 7, f'{SENSORS}, seed {seed}', again, out)
-    yield part(7, f'{SENSORS}, other encoders', [(FLIGHTS, SENSORS, m, 64, 0) for m in rest], out)
+        yield part(3 if seed == 1 else 7, f'{SENSORS}, seed {seed}', again, there, out)
+    yield part(7, f'{SENSORS}, other encoders', [(FLIGHTS, SENSORS, m, 64, 0) for m in rest], there, out)
     everything = [(FLIGHTS, 'sensors', m, 64, 0) for m in (*PAPERS, 'masked_autoencoder', *rest)]
-    yield part(7, 'all sensors, seed 0', everything, out)
+    yield part(7, 'all sensors, seed 0', everything, there, out)
     wide = [(FLIGHTS, SENSORS, m, 128, 0) for m in (*PAPERS, 'masked_autoencoder')]
-    yield part(7, f'{SENSORS}, width 128', wide, out)
+    yield part(7, f'{SENSORS}, width 128', wide, there, out)
     pairs = [(m, i) for m, inputs in reads.items() for i in inputs if 'frames' in i]
     pairs += [(m, i.replace('sensors', 'quiet sensors')) for m, i in pairs if 'sensors' in i]
     film = [('600 flights at 64 px', '', 'mean_baseline', 1, 0)]
     film += [('600 flights at 64 px', i, m, 64, 0) for m, i in pairs]
-    yield part(7, 'film of 600 flights', film, out, film=True)
+    yield part(7, 'film of 600 flights', film, there, out, film=True)
 
 
 def small_encoders(flights: Path) -> None:

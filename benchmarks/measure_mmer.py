@@ -57,12 +57,10 @@ def learned(table: pd.DataFrame) -> list[tuple[str, str]]:
     return sorted(found, key=lambda pair: (KEPT.index(pair[1]), pair[0]))
 
 
-def missing(keys: list[tuple]) -> list[tuple]:
-    "The trials that are missing from the table: (task, method, inputs, seed)"
-    table = shipped()
+def trials_of(table: pd.DataFrame) -> set[tuple]:
+    "The trials of a table: (task, method, inputs, seed)"
     returns = table[table['metric'].isin(['mmer', 'return'])]
-    done = {(srlviz_name(task), *key) for task, *key in returns[KEY].itertuples(index=False, name=None)}
-    return [key for key in keys if key not in done]
+    return {(srlviz_name(task), *key) for task, *key in returns[KEY].itertuples(index=False, name=None)}
 
 
 def grids(keys: list[tuple]) -> list[dict]:
@@ -73,9 +71,8 @@ def grids(keys: list[tuple]) -> list[dict]:
     return [dict(task=tasks, method=[m], inputs=[i], seed=[seed]) for (m, i, seed), tasks in found.items()]
 
 
-def part(place: int, name: str, keys: list[tuple], out: Path, todo: list[tuple] | None = None) -> Part:
-    "A part of trials; `todo` are those that have to be run, by default those that are missing from the table"
-    todo = missing(keys) if todo is None else todo
+def part(place: int, name: str, keys: list[tuple], todo: list[tuple], out: Path) -> Part:
+    "A part of the trials `keys`, of which `todo` have to be run"
     seconds = sum(SECONDS.get(method, 36) for _, method, _, _ in todo) / max(1, len(todo))
 
     def run(workers):
@@ -88,26 +85,29 @@ def part(place: int, name: str, keys: list[tuple], out: Path, todo: list[tuple] 
 
 def parts(out: Path) -> Iterator[Part]:
     "The parts by priority"
+    table = shipped()
+    there = trials_of(table)
     easy, others = paper_tasks(difficulties=['easy']), paper_tasks(difficulties=['medium', 'hard'])
     rest = sorted((name for name in catalog('memories') if name not in FIVE), key=SLOWEST.count)
-    lines = [(task, line, '', 0) for task in paper_tasks() for line in LINES]
-    yield part(2, 'random play and the oracle', lines, out)
-    first = [(task, method, '', 0) for method in (*FIVE, *rest) for task in easy]
-    yield part(2, 'easy tasks, seed 0', first, out)
-    sighted = [(t, m, 'state', s) for s in range(3) for m in ('GRU', 'MLP') for t in easy]
-    yield part(2, 'easy tasks, sighted, seed 0', [key for key in sighted if key[3] == 0], out)
-    yield part(2, 'easy tasks, seeds 1 and 2, five', [(t, m, '', s) for s in (1, 2) for m in FIVE for t in easy], out)
-    yield part(2, 'easy tasks, sighted, seeds 1 and 2', [key for key in sighted if key[3]], out)
-    pairs = [*learned(shipped()), *ALSO]
-    kept = {path.stem for path in AGENTS.glob('*.safetensors')}
-    is_full = sum(path.stat().st_size for path in AGENTS.glob('*.safetensors')) > MAX_BYTES - 250_000
-    todo = [] if is_full else [(t, m, '', 0) for t, m in pairs if f'{t}_{m}' not in kept]
-    yield part(2, 'agents of easy tasks', [(t, m, '', 0) for t, m in pairs], out, [k for k in todo if k[0] in easy])
-    yield part(2, 'medium and hard tasks, seed 0, five', [(t, m, '', 0) for m in FIVE for t in others], out)
-    yield part(7, 'medium and hard tasks, seed 0, others', [(t, m, '', 0) for m in rest for t in others], out)
-    yield part(7, 'easy tasks, seeds 1 and 2, others', [(t, m, '', s) for s in (1, 2) for m in rest for t in easy], out)
-    every = [(t, m, '', s) for s in (1, 2) for m in (*FIVE, *rest) for t in others]
-    yield part(7, 'medium and hard tasks, seeds 1 and 2', every, out)
+
+    def of(place, name, tasks, methods, seeds=(0,), inputs=''):
+        keys = [(task, method, inputs, seed) for seed in seeds for method in methods for task in tasks]
+        return part(place, name, keys, [key for key in keys if key not in there], out)
+
+    yield of(2, 'random play and the oracle', paper_tasks(), LINES)
+    yield of(2, 'easy tasks, seed 0', easy, [*FIVE, *rest])
+    yield of(2, 'easy tasks, sighted, seed 0', easy, ['GRU', 'MLP'], inputs='state')
+    yield of(2, 'easy tasks, seeds 1 and 2, five', easy, FIVE, (1, 2))
+    yield of(2, 'easy tasks, sighted, seeds 1 and 2', easy, ['GRU', 'MLP'], (1, 2), 'state')
+    pairs = [(task, method, '', 0) for task, method in (*learned(table), *ALSO)]
+    kept = {path.stem: path.stat().st_size for path in AGENTS.glob('*.safetensors')}
+    is_full = sum(kept.values()) > MAX_BYTES - 250_000
+    todo = [] if is_full else [key for key in pairs if key[0] in easy and f'{key[0]}_{key[1]}' not in kept]
+    yield part(2, 'agents of easy tasks', pairs, todo, out)
+    yield of(2, 'medium and hard tasks, seed 0, five', others, FIVE)
+    yield of(7, 'medium and hard tasks, seed 0, others', others, rest)
+    yield of(7, 'easy tasks, seeds 1 and 2, others', easy, rest, (1, 2))
+    yield of(7, 'medium and hard tasks, seeds 1 and 2', others, [*FIVE, *rest], (1, 2))
 
 
 def collect(folder: Path):

@@ -64,7 +64,8 @@ def shipped() -> tuple[pd.DataFrame, dict]:
 
 def parts(out: Path) -> Iterator[Part]:
     "The parts by priority"
-    there = set(shipped()[0][KEYS].itertuples(index=False, name=None))
+    scores, _ = shipped()
+    there = set(scores[KEYS].itertuples(index=False, name=None))
     for name, (place, seed, games, methods) in PARTS.items():
         missing = {}  # game -> methods
         for game in games:
@@ -79,7 +80,7 @@ def parts(out: Path) -> Iterator[Part]:
 
         mean = sum(seconds) / max(1, len(seconds))
         yield Part(place, 'atari', name, len(games) * len(methods), len(seconds), mean, run)
-    n = 0 if SIZE_TABLE.exists() and shipped()[0].size else len(SIZES) * len(SIZE_GAMES)
+    n = 0 if SIZE_TABLE.exists() and len(scores) else len(SIZES) * len(SIZE_GAMES)
     yield Part(4, 'atari', 'size of probes', len(SIZES) * len(SIZE_GAMES), n, 400, lambda workers: sizes(out, workers))
 
 

@@ -207,14 +207,21 @@ def frame_shape(recording: Recording, reader: str = 'this encoder') -> tuple[int
 
 
 class FrameRows:
-    """All frames of a recording as one sequence: `rows[[3, 17]]` -> (2, H, W, C) uint8."""
+    """All frames of a recording as one sequence: `rows[[3, 17]]` -> (2, H, W, C) uint8.
 
-    def __init__(self, recording: Recording):
+    device : where all frames are kept unpacked (a frame of 210 x 160 takes 34 kB), so that no batch has to be moved
+        there; None reads each batch from the recording
+    """
+
+    def __init__(self, recording: Recording, device: torch.device | None = None):
         self.shape = frame_shape(recording)  # (H, W, C)
         self.frames = [e.obs['frame'] for e in recording.cached()]
+        self.kept = torch.from_numpy(np.concatenate(self.frames)).to(device) if device else None
         self.starts = np.cumsum(recording.lengths) - recording.lengths
 
     def __getitem__(self, rows: np.ndarray) -> torch.Tensor:
+        if self.kept is not None:
+            return self.kept[torch.as_tensor(rows, device=self.kept.device)]
         episode = np.searchsorted(self.starts, rows, side='right') - 1
         out = np.empty((len(rows), *self.shape), np.uint8)
         for i, (e, row) in enumerate(zip(episode, rows)):
@@ -225,11 +232,13 @@ class FrameRows:
 class FrameWindows:
     """Windows of `width` frames of a recording: `windows[starts]` -> (width, B, H, W, C) uint8.
 
-    starts : all rows at which a window fits
+    device : of `FrameRows`
+
+    Attributes: starts (all rows at which a window fits)
     """
 
-    def __init__(self, recording: Recording, width: int):
-        self.rows = FrameRows(recording)
+    def __init__(self, recording: Recording, width: int, device: torch.device | None = None):
+        self.rows = FrameRows(recording, device)
         self.width = width
         self.starts = window_starts(recording.lengths, width)
 
@@ -343,6 +352,14 @@ def decisive_arguments(encoder) -> dict:
     return {k: v for k, v in encoder.get_params().items() if k not in others}
 
 # %% ../../../nbs/03_encoders/frames/00_cnn.ipynb #2ce8d2ba
+def _with_room(device: torch.device, recording: Recording) -> torch.device | None:
+    "A GPU whose free memory is twice that of all frames; None if batches are to be copied to it"
+    if device.type != 'cuda':
+        return None
+    n_bytes = recording.n_steps * int(np.prod(frame_shape(recording)))
+    return device if 2 * n_bytes < torch.cuda.mem_get_info(device)[0] else None
+
+
 class FrameEncoder(Parameters):
     """Base class of encoders of single frames.
 
@@ -384,10 +401,11 @@ class FrameEncoder(Parameters):
         """
         fit, held_out = fit_splits(recording)
         net = self.seeded_network(fit)
-        windows = FrameWindows(fit, width)
+        device = _with_room(pick_device(self.device), recording)
+        windows = FrameWindows(fit, width, device)
         validate = None
         if held_out:
-            fixed = FrameWindows(held_out, width)
+            fixed = FrameWindows(held_out, width, device)
             batch_size = min(self.batch_size, max(1, len(fixed.starts)))
             validate = mean_loss(fixed, epoch_batches(fixed.starts, batch_size, 0, 0))
         return self.train_on(
