@@ -149,7 +149,8 @@ class Matrix:
                 high, low = pairs.loc[pairs['value'].idxmax()], pairs.loc[pairs['value'].idxmin()]
                 mean = f'{pairs["value"].mean():.2f} on average of {len(pairs)} pairs'
                 ends = f'most {_pair(high)}, least {_pair(low)}'
-                lines.append(f'two {words} agree by a rank correlation of {mean}; {ends}')
+                without = f'; {_without_one(pairs)} without one of the worlds' * (words == 'worlds' and len(pairs) > 1)
+                lines.append(f'two {words} agree by a rank correlation of {mean}{without}; {ends}')
         seeds = self.between_seeds().dropna(subset='value')
         if len(seeds):
             values = ', '.join(f'{r.a} {r.value:.2f}' for r in seeds.itertuples())
@@ -161,6 +162,13 @@ class Matrix:
 def _is_ranked(table: pd.DataFrame, column: tuple) -> bool:
     "Whether a column has enough values, and not all the same"
     return column in table and table[column].notna().sum() >= MIN_ROWS and table[column].nunique() > 1
+
+
+def _without_one(pairs: pd.DataFrame) -> str:
+    "The range of the mean agreement when one world is left out: '.08 to .16'"
+    names = {*pairs['a'], *pairs['b']}
+    means = [pairs.loc[(pairs['a'] != name) & (pairs['b'] != name), 'value'].mean() for name in names]
+    return f'{min(means):.2f} to {max(means):.2f}'
 
 
 def _pair(row: pd.Series) -> str:
