@@ -17,6 +17,7 @@ import torch
 from measure_tables import Part
 from PIL import Image
 
+from srlviz.agents.player import load_agents
 from srlviz.core.files import read_json
 from srlviz.core.metrics import headlines, questions
 from srlviz.figures.pictures import figure_png
@@ -62,7 +63,9 @@ def parts(out: Path) -> Iterator[Part]:
     if matrix is not None:
         there = set(matrix.scores[['task', 'seed', 'method']].itertuples(index=False, name=None))
         recorded = {(world, seed) for world, seed, _ in there}
-        there |= {(w, s, method) for method, world, _ in matrix.reasons for w, s in recorded if w == world}
+        with_agent = {('agent', task) for task, _ in load_agents('shipped')}  # which may not have been there
+        refused = {(method, world) for method, world, _ in matrix.reasons} - with_agent
+        there |= {(world, seed, method) for method, w in refused for world, seed in recorded if w == world}
     for seed in range(3):
         for world, (n, seeds, seconds) in WORLDS.items():
             if seed >= seeds:

@@ -91,6 +91,7 @@ def part(place: int, name: str, keys: list[tuple], there: set[tuple], out: Path,
         path = make_set(out / 'sets', workers, film)
         if not film:
             small_encoders(path)
+        grids = []
         for _, inputs, method, n_codes, seed in with_baselines(missing):
             grid = dict(data=[str(path)], method=[method], inputs=[inputs], n_codes=[n_codes], seed=[seed])
             grid |= dict(windows=[WINDOWS], every=[5 if film else 1])
@@ -98,8 +99,9 @@ def part(place: int, name: str, keys: list[tuple], there: set[tuple], out: Path,
                 grid |= EARLY_STOPPING
             elif method not in STILLS:
                 grid |= FILM
-            sweep(LANDING, grid, out / 'landing', workers=1, retry=True)
-            collect(out / 'landing')
+            grids.append(grid)
+        sweep(LANDING, grids, out / 'landing', workers=workers, retry=True)
+        collect(out / 'landing')
 
     return Part(place, 'landing', name, len(keys), len(missing), 1800 if film else 600, run)
 
