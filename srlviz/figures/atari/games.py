@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
+from ...core.bootstrap import MIN_UNITS, tied_groups
 from ...core.metrics import metric_label
 from ...core.scores import with_labels
 from ..checks import check_columns, check_names
@@ -436,6 +437,16 @@ def plot_conditioning(
     )
 
 # %% ../../../nbs/07_figures/atari/00_games.ipynb #cbe094fd
+def _places(table: pd.DataFrame) -> dict[str, str]:
+    "The place of each encoder by the mean over games, '2', or '2–4' of those that do not separate over games"
+    ranks = table.mean().rank(ascending=False, method='min').astype(int)
+    places = {m: [rank] for m, rank in ranks.items()}
+    for group in tied_groups(table) if len(table) >= MIN_UNITS else ():
+        for m in group:
+            places[m] += ranks[group].tolist()
+    return {m: f'{min(p)}–{max(p)}' if min(p) < max(p) else str(min(p)) for m, p in places.items()}
+
+
 def plot_rank_change(
     scores: pd.DataFrame,
     *,
@@ -446,6 +457,8 @@ def plot_rank_change(
     data: str = 'random',
 ) -> go.Figure:
     """Draw how encoders rank on raw and on standardized codes, in one game or by the mean over games that all have.
+
+    Encoders that do not separate share places, such as 2–4: the 95% interval of their difference over games holds 0.
 
     Parameters
     ----------
@@ -459,8 +472,8 @@ def plot_rank_change(
     if not shared:
         raise ValueError("no game has raw and standardized probes of all these encoders; name some, methods=[...]")
     left, right = raw.loc[shared, both].mean(), standardized.loc[shared, both].mean()
-    ranks = [e.rank(ascending=False, method='min').astype(int) for e in (left, right)]
-    names = {m: f'{pretty(m)}: {ranks[0][m]} to {ranks[1][m]}' for m in both}
+    places = [_places(table.loc[shared, both]) for table in (raw, standardized)]
+    names = {m: f'{pretty(m)}: {places[0][m]} to {places[1][m]}' for m in both}
     fig = plot_curves(
         pd.concat(
             [e.rename_axis('label').rename('value').reset_index().assign(side=k) for k, e in enumerate((left, right))]
