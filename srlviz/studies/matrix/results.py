@@ -370,7 +370,7 @@ def save_matrix(matrix: Matrix, path: str | Path, about: Mapping) -> None:
 
 
 def shipped_matrix() -> Matrix:
-    """Open the matrix that ships; `benchmarks/measure_cross.py` makes it, and its .json says how it was made."""
+    """Open the matrix that ships; `make tables` makes it, and its .json says how it was made."""
     return load_matrix(sample_path('cross_evaluation.csv'))
 
 
