@@ -107,9 +107,9 @@ def test_shipped_agents_earn_their_final_returns():
 
     table = load_scores(sample_path('popgym_mmer.csv'))
     rows = table[table['metric'].eq('final_return') & table['inputs'].eq('')]
-    final_return = rows.set_index(['task', 'method'])['value']
+    final_return = rows[rows['seed'] == 0].set_index(['task', 'method'])['value']
     agents = load_agents('shipped')
-    assert len(agents) == 6 and all(f.stat().st_size < 200_000 for f in sample_path('agents').iterdir())
+    assert len(agents) >= 6 and sum(f.stat().st_size for f in sample_path('agents').iterdir()) <= 6_000_000
     for (task, memory), agent in agents.items():
         recording = record_pomdp(task, 10, agent, seed=5, progress=False)
         mean_return = np.mean([e.rewards.sum() for e in recording])

@@ -86,12 +86,12 @@ def lasso_columns(q: AlignedCodes) -> tuple[np.ndarray, dict[str, tuple]]:
 
 def lasso_importance(weights: np.ndarray, places: Mapping, q: AlignedCodes) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Convert weights (n_codes, n) of lassos to importance and signed weights (n_codes, n_factors)."""
-    signed = pd.DataFrame(weights[:, : len(q.numbers)], columns=q.numbers)
-    importance = signed.abs()
+    signed = dict(zip(q.numbers, weights[:, : len(q.numbers)].T))
+    importance = {name: np.abs(column) for name, column in signed.items()}
     for name, (place, variance) in places.items():
         importance[name] = class_importance(weights[:, place], variance)
-        signed[name] = np.nan
-    return importance[q.names], signed[q.names]
+        signed[name] = np.full(len(weights), np.nan)
+    return tuple(pd.DataFrame(columns)[q.names] for columns in (importance, signed))
 
 
 def _lassos(q: AlignedCodes, alphas: Sequence[float], tol: float, progress: bool) -> Iterator[RegressorFit]:
@@ -105,12 +105,13 @@ def _lassos(q: AlignedCodes, alphas: Sequence[float], tol: float, progress: bool
         predicted = {}
         for s in splits:
             numbers = sums[s][:, : len(q.numbers)] * q.std.to_numpy() + q.mean.to_numpy()
-            predicted[s] = pd.DataFrame(numbers, columns=q.numbers)
+            predicted[s] = dict(zip(q.numbers, numbers.T))
         for name, (place, _) in places.items():
             values = predict_class(q.table['probe'][name].to_numpy(), {s: sums[s][:, place] for s in splits})
             for s in splits:
                 predicted[s][name] = values[s]
-        yield RegressorFit(*lasso_importance(weights, places, q), predicted)
+        tables = {s: pd.DataFrame(columns) for s, columns in predicted.items()}
+        yield RegressorFit(*lasso_importance(weights, places, q), tables)
 
 
 def _forest(q: AlignedCodes, n_estimators: int, max_depth: int | None, seed: int, progress: bool) -> RegressorFit:
