@@ -53,7 +53,7 @@ class _Factors:
             if name in self.classes:
                 total = total + _cross_entropy(out, y.long())
             else:
-                total = total + F.mse_loss(out[:, 0], y.float())
+                total = total + _squared_error(out[:, 0], y.float())
         return total
 
     def values(self, outputs) -> pd.DataFrame:
@@ -71,6 +71,12 @@ class _Factors:
 def _cross_entropy(scores, classes):
     "Mean cross entropy of (B, K) scores over the rows with a known class"
     return F.cross_entropy(scores, classes, ignore_index=-1, reduction='sum') / (classes >= 0).sum().clamp(min=1)
+
+
+def _squared_error(predicted, values):
+    "Mean squared error over the rows with a known value; 0 without any"
+    known = values.isfinite()
+    return F.mse_loss(predicted[known], values[known]) if known.any() else predicted.sum() * 0
 
 
 def _learn_factors(recording, n_classes):
