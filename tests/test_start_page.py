@@ -1,5 +1,7 @@
 """The start page in JupyterLab: each entry has a visible card with content, and opens in a widget."""
 
+from contextlib import suppress
+
 from support import lab as labs
 import pytest
 
@@ -46,10 +48,19 @@ def choose(page, tab, name):
 
 
 def open_entry(page, tab, name):
-    "Click Open, and count the visible parts of the widget that opens."
+    """Click Open, and count the visible parts of the widget that opens.
+
+    On a busy machine one press in hundreds has opened nothing, for a reason that is not known: it is pressed again.
+    """
+    from playwright.sync_api import TimeoutError
+
     choose(page, tab, name)
-    page.get_by_role('button', name=f'Open {name}', exact=True).click()
-    return page.wait_for_function(OPENED, timeout=300_000).json_value()
+    for patience in (90_000, 210_000):
+        page.get_by_role('button', name=f'Open {name}', exact=True).click()
+        with suppress(TimeoutError):
+            return page.wait_for_function(OPENED, timeout=patience).json_value()
+    seen = page.locator('.srlviz-start').inner_text()[-500:]
+    raise AssertionError(f'{name} did not open; the page ends in {seen!r}')
 
 
 def card_contents(page, tab):
