@@ -1,5 +1,6 @@
 """The start page in JupyterLab: each entry has a visible card with content, and opens in a widget."""
 
+import warnings
 from contextlib import suppress
 
 from support import lab as labs
@@ -59,6 +60,7 @@ def open_entry(page, tab, name):
         page.get_by_role('button', name=f'Open {name}', exact=True).click()
         with suppress(TimeoutError):
             return page.wait_for_function(OPENED, timeout=patience).json_value()
+        warnings.warn(f'a press on Open {name} opened nothing in {patience // 1000} seconds')
     seen = page.locator('.srlviz-start').inner_text()[-500:]
     raise AssertionError(f'{name} did not open; the page ends in {seen!r}')
 

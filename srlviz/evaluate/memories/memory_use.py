@@ -199,7 +199,7 @@ def mean_closed(
     if found.empty:
         raise ValueError('no task has a gap and every method')
     interval = dict(confidence_level=confidence_level, n_resamples=n_resamples, seed=seed)
-    table = _mean_share(found, 'closed', **interval).set_axis(['closed', 'low', 'high', 'tasks'], axis=1)
+    table = _mean_share(found, 'closed', **interval).rename(columns=dict(value='closed'))
     by = found.assign(gain=found['value'] - found['blind']).groupby('method', sort=False, observed=True)
     table['pooled'] = by['gain'].sum() / by['gap'].sum()
     table['twin'] = by['twin'].agg(lambda twins: ', '.join(sorted(set(twins))))
@@ -227,7 +227,9 @@ def _mean_share(rows: pd.DataFrame, column: str, confidence_level: float, n_resa
         drawn = Draws.of(np.arange(len(share)), n_resamples, seed).means(share)
         low, high = bounds(drawn, share.mean(), len(share), confidence_level, is_mean=True)
         means[method] = share.mean(), float(low), float(high), len(share)
-    return pd.DataFrame.from_dict(means, orient='index', columns=list('abcd')).rename_axis('method')
+    return pd.DataFrame.from_dict(means, orient='index', columns=['value', 'low', 'high', 'tasks']).rename_axis(
+        'method'
+    )
 
 # %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #6cb0c8d3
 def _gaussian_variation(mean_a, log_a, mean_b, log_b):

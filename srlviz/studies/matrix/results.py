@@ -149,8 +149,9 @@ class Matrix:
                 high, low = pairs.loc[pairs['value'].idxmax()], pairs.loc[pairs['value'].idxmin()]
                 mean = f'{pairs["value"].mean():.2f} on average of {len(pairs)} pairs'
                 ends = f'most {_pair(high)}, least {_pair(low)}'
-                without = f'; {_without_one(pairs)} without one of the worlds' * (words == 'worlds' and len(pairs) > 1)
-                lines.append(f'two {words} agree by a rank correlation of {mean}{without}; {ends}')
+                if words == 'worlds' and len(pairs) > 1:
+                    mean += f'; {_without_one(pairs)} without one of the worlds'
+                lines.append(f'two {words} agree by a rank correlation of {mean}; {ends}')
         seeds = self.between_seeds().dropna(subset='value')
         if len(seeds):
             values = ', '.join(f'{r.a} {r.value:.2f}' for r in seeds.itertuples())
@@ -168,7 +169,8 @@ def _without_one(pairs: pd.DataFrame) -> str:
     "The range of the mean agreement when one world is left out: '.08 to .16'"
     names = {*pairs['a'], *pairs['b']}
     means = [pairs.loc[(pairs['a'] != name) & (pairs['b'] != name), 'value'].mean() for name in names]
-    return f'{min(means):.2f} to {max(means):.2f}'
+    known = [value for value in means if value == value]  # without one in all pairs, none is left
+    return f'{min(known):.2f} to {max(known):.2f}'
 
 
 def _pair(row: pd.Series) -> str:
