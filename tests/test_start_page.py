@@ -11,6 +11,7 @@ from srlviz.studies.cards import TABS, entries
 CELL = 'import srlviz\npage = srlviz.explore()\npage'
 pytestmark = pytest.mark.browser
 READY = """name => !document.querySelector('.srlviz-start .srlviz-status [aria-busy=true]')
+    && !document.querySelector('.srlviz-start .srlviz-explorer')
     && document.querySelector('.srlviz-start h3')?.firstChild.textContent.trim() === name"""
 CARD = """() => {
     const visible = e => { const r = e.getBoundingClientRect(); return r.width > 0 && r.height > 0 };
@@ -61,8 +62,12 @@ def open_entry(page, tab, name):
         with suppress(TimeoutError):
             return page.wait_for_function(OPENED, timeout=patience).json_value()
         warnings.warn(f'a press on Open {name} opened nothing in {patience // 1000} seconds')
+    state = page.lab.evaluate('[repr(page.opened), page.status.value, len(page.place.children)]')
+    drawn = page.evaluate(
+        "[...document.querySelectorAll('.srlviz-start .srlviz-plot')].map(e => e.dataset.drawn ?? '')"
+    )
     seen = page.locator('.srlviz-start').inner_text()[-500:]
-    raise AssertionError(f'{name} did not open; the page ends in {seen!r}')
+    raise AssertionError(f'{name} did not open; kernel: {state}; plots drawn: {drawn}; the page ends in {seen!r}')
 
 
 def card_contents(page, tab):

@@ -548,7 +548,9 @@ def _shown_failures(inputs: str) -> list[str]:
     return [*tier.loc[tier['known'] != 'never', 'failure']]
 
 
-def gains_over(results: Mapping[tuple[str, int, str], TargetScores], **columns) -> pd.DataFrame:
+def gains_over(
+    results: Mapping[tuple[str, int, str], TargetScores], beside: pd.DataFrame | None = None, **columns
+) -> pd.DataFrame:
     """Compare encoders with `pca_statistics` of equal width on the same inputs, with intervals over flights.
 
     Methods without a width, and those that read nothing, are compared with the baseline of 64 codes; the latter on each
@@ -557,6 +559,8 @@ def gains_over(results: Mapping[tuple[str, int, str], TargetScores], **columns) 
     Parameters
     ----------
     results : (method, n_codes, inputs) -> answer, of one head, one seed and the same test windows
+    beside : rows of skill of other methods on the same test windows, or None; a target that one of these predicts has
+        gains, too
     columns : of the score table: data, budget
 
     Returns
@@ -573,6 +577,9 @@ def gains_over(results: Mapping[tuple[str, int, str], TargetScores], **columns) 
         skill = result.removed_share().drop(index='overall')
         rows += _interval_rows('skill', skill, result, key)
     skills = pd.DataFrame(rows, columns=SCORE_COLUMNS)
+    if beside is not None:
+        key = [c for c in SCORE_COLUMNS if c != 'value']
+        skills = pd.concat([beside, skills], ignore_index=True).drop_duplicates(key, keep='last')
     tiers = [inputs for method, _, inputs in results if method == baseline]
     left_out = []
     for inputs in dict.fromkeys(tiers):
@@ -615,7 +622,12 @@ def _interval_rows(metric: str, table: pd.DataFrame, result: TargetScores, colum
 _SAME = ('data', 'length', 'protocol', 'budget', 'seed')  # parameters of trials that are compared
 
 
-def sweep_gains(folder: str | Path, head: str = 'mlp', trials: Sequence[Mapping] | None = None) -> pd.DataFrame:
+def sweep_gains(
+    folder: str | Path,
+    head: str = 'mlp',
+    trials: Sequence[Mapping] | None = None,
+    beside: pd.DataFrame | None = None,
+) -> pd.DataFrame:
     """Compare the encoders of a sweep with `pca_statistics`, see `gains_over`.
 
     Parameters
@@ -623,6 +635,7 @@ def sweep_gains(folder: str | Path, head: str = 'mlp', trials: Sequence[Mapping]
     folder : of the sweep
     head : whose predictions are compared
     trials : parameters of the trials to include, as `grid_trials` lists them; None for all
+    beside : a score table whose methods count, too, when a target is left out that no method predicts
 
     Returns
     -------
@@ -640,7 +653,12 @@ def sweep_gains(folder: str | Path, head: str = 'mlp', trials: Sequence[Mapping]
         files = trial_files(folder, f'{head}.npz', group)
         if files:
             columns = _set_and_budget(next(iter(files.values())).with_name('result.json'))
-            tables.append(gains_over({key: TargetScores.load(file) for key, file in files.items()}, **columns))
+            results = {key: TargetScores.load(file) for key, file in files.items()}
+            skills = None
+            if beside is not None:
+                of_set = (beside['data'] == columns['data']) & (beside['protocol'] == head)
+                skills = beside[of_set & beside['metric'].str.startswith('skill')]
+            tables.append(gains_over(results, skills, **columns))
     return pd.concat([t for t in tables if len(t)] or tables, ignore_index=True)
 
 
@@ -696,7 +714,8 @@ def headline(scores: pd.DataFrame, inputs: str = 'quiet sensors', protocol: str 
     sentences = [
         f"On {inputs} of {rows['data'].iloc[0]}, `pca_statistics` ({_WIDTH} numbers, nothing trained) has a total "
         f"error of {total[pca]:.2f} and a mean AUROC of failures of {_decimals(auroc[pca])}. "
-        f"Of {len(trained)} trained encoders the lowest total is {total[least]:.2f} (`{least[0]}`), "
+        f"Of {len(trained)} trained encoders ({_seeds(errors, trained)}) the lowest total is {total[least]:.2f} "
+        f"(`{least[0]}`), "
         f"the highest AUROC {_decimals(auroc[most])} (`{most[0]}`)."
     ]
     for key in total.index:
@@ -716,18 +735,29 @@ def headline(scores: pd.DataFrame, inputs: str = 'quiet sensors', protocol: str 
     return ' '.join(sentences)
 
 
+def _seeds(errors: pd.DataFrame, trained: Sequence[tuple]) -> str:
+    "Say how many seeds encoders have, (method, n_codes)"
+    counts = errors.groupby(['method', 'n_codes'])['seed'].nunique()[trained]
+    few, many = counts.min(), counts.max()
+    return f"{few} to {many} seeds each" if few < many else 'one seed each' if few == 1 else f'{few} seeds each'
+
+
 def _compared(gains: pd.DataFrame) -> str:
     "Say on which targets encoders are better and worse than the baseline, with all seeds"
     of = [gains['method'], gains['target']]
     better, worse = (gains['low'] > 0).groupby(of).all(), (gains['high'] < 0).groupby(of).all()
     n = better.index.get_level_values('target').nunique()
-    words = []
+    alike = {}  # targets in which encoders are better, and worse -> their names
     for method in gains.sort_values('value', ascending=False)['method'].unique():
         up, down = (', '.join(k for k in FIVE if table.get((method, k), False)) for table in (better, worse))
-        words.append(f"`{method}` is better in {up or 'none'} and worse in {down or 'none'}")
+        alike.setdefault((up, down), []).append(f'`{method}`')
+    words = []
+    for (up, down), names in alike.items():
+        last, verb = ' and '.join([', '.join(names[:-1])] * (len(names) > 1) + names[-1:]), 'are' if names[1:] else 'is'
+        words.append(f"{last} {verb} better in {up or 'none'} and worse in {down or 'none'}")
     most = better.groupby('method').sum().max()
     three = 'No encoder' if most < 3 else 'At least one encoder'
-    text = f"By intervals over flights, on {n} targets: {', '.join(words)}."
+    text = f"By intervals over flights, on {n} targets: {'; '.join(words)}."
     return f"{text} {three} is better than it on three targets or more."
 
 
