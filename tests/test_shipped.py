@@ -225,5 +225,7 @@ def test_the_matrix_is_complete_and_its_headline_is_in_the_guides():
     agreement = [line for line in lines if ' agree by ' in line]
     assert len(agreement) == 3 and all(line in text_of('README.md') for line in agreement)
     ceilings = matrix.between_seeds()
-    assert (ceilings['value'] > 0.5).all() and ceilings['value'].mean() > 0.75
+    by_world = ceilings.set_index('a')['value']
+    assert (by_world.drop('approach-film') > 0.7).all() and by_world.mean() > 0.75
+    assert by_world['approach-film'] < 0.5  # 150 flights; the guide says so
     assert abs(matrix.between_worlds()['value'].mean()) < 0.2
