@@ -9,6 +9,7 @@ import numpy as np, pandas as pd, pytest
 from srlviz.core.scores import SCORE_COLUMNS, load_scores
 from srlviz.core.scores import paper_name, paper_scores
 from srlviz.core.files import sample_path
+from srlviz.core.names import catalog
 from srlviz.envs.atari import GAMES, annotations
 from srlviz.envs.pomdp.base import TASKS
 from srlviz.evaluate.prediction.target_scores import unpredicted_targets
@@ -99,6 +100,19 @@ def test_shipped_mmer_is_the_maximum_of_its_curve():
     assert len(mmer) >= 40 and mmer.index.is_unique and (best.reindex(mmer.index) == mmer).all()
     assert (table.loc[table['metric'] == 'mmer', 'budget'] == 1_499_136).all()
     assert {'random', 'oracle'} <= set(table['method']) and set(table['source']) == {'srlviz'}
+
+
+def test_the_guide_says_what_the_shipped_returns_cover():
+    table = load_scores(sample_path('popgym_mmer.csv'))
+    rows = table[table['metric'].eq('mmer') & table['task'].str.endswith('-easy')]
+    n_tasks = rows.groupby(['inputs', 'method', 'seed'])['task'].nunique()
+    whole = n_tasks[n_tasks == 15].index.to_frame(index=False)
+    n_seeds = whole[whole['inputs'] == ''].groupby('method')['seed'].nunique()
+    missing = sorted({*catalog('memories')} - {*n_seeds.index})
+    lacks, twice = ' and '.join(missing), ', '.join(sorted(n_seeds.index[n_seeds == 2]))
+    words = f'The shipped table has {len(n_seeds)} of the 19 memories (not {lacks}) on the 15 easy tasks, one seed each, and two'
+    assert f'{words} of {twice.replace(", MLP", " and MLP")};' in text_of('docs/guides/popgym.md')
+    assert sorted(whole.loc[whole['inputs'] == 'state', 'method']) == ['GRU', 'MLP']
 
 
 def test_shipped_agents_earn_the_returns_of_their_last_epochs():

@@ -51,6 +51,12 @@ def _count_tasks(n: int) -> str:
     return f'{n} task{"s" * (n != 1)}'
 
 
+def _count_memories(labels: Sequence[str]) -> str:
+    "Count memories; 'GRU' and 'GRU · state' are one"
+    n = len({split_method(label)[0] for label in labels})
+    return f'{n} memories' if n != 1 else '1 memory'
+
+
 def _task_rank(task: str) -> tuple:
     "A key that sorts tasks by environment, then by difficulty"
     name, _, level = task.rpartition('-')
@@ -301,7 +307,7 @@ def plot_returns_heatmap(
         width=width,
         height=height,
         line=18,
-        title=f'{words}: {_count_tasks(len(tasks))}, {len(labels)} memories',
+        title=f'{words}: {_count_tasks(len(tasks))}, {_count_memories(labels)}',
         notes=notes,
     )
 
