@@ -110,8 +110,8 @@ def test_the_guide_says_what_the_shipped_returns_cover():
     n_seeds = whole[whole['inputs'] == ''].groupby('method')['seed'].nunique()
     missing = sorted({*catalog('memories')} - {*n_seeds.index})
     lacks, twice = ' and '.join(missing), ', '.join(sorted(n_seeds.index[n_seeds == 2]))
-    words = f'The shipped table has {len(n_seeds)} of the 19 memories (not {lacks}) on the 15 easy tasks, one seed each,'
-    assert f'{words} and two of {twice.replace(", MLP", " and MLP")};' in text_of('docs/guides/popgym.md')
+    words = f'{len(n_seeds)} of the 19 memories (not {lacks}) on the 15 easy tasks, one seed each, and two of'
+    assert f'The shipped table has {words} {twice.replace(", MLP", " and MLP")};' in text_of('docs/guides/popgym.md')
     assert sorted(whole.loc[whole['inputs'] == 'state', 'method']) == ['GRU', 'MLP']
 
 
