@@ -4,7 +4,7 @@
     python benchmarks/measure_mmer.py OUT         write what a folder has, of an earlier run
     python benchmarks/measure_mmer.py OUT --agents RepeatFirst-medium_LRU PATH    train an agent that does not ship
 
-Preset `fast`, 1.5 million steps; about half a minute of a core per trial, several for DNC, IndRNN and GTrXL. A killed
+Preset `fast`, 1.5 million steps; about half a minute of a core per trial, several for DNC and GTrXL. A killed
 run resumes. Shipped results are not trained again until `TRAINER_VERSION` of srlviz.agents.recurrent grows:
 data_samples/popgym_mmer.json states the version of the table, and rows of an older one are dropped. The agents are
 those of seed 0 that learned their task, as far as MAX_BYTES reaches.
@@ -26,14 +26,14 @@ from srlviz.studies.papers.returns import LINES, POPGYM_MMER, paper_tasks
 from srlviz.studies.sweep import sweep
 
 FIVE = ['GRU', 'LSTM', 'Elman', 'MLP', 'S6']
-SLOWEST = ['DNC', 'GTrXL', 'IndRNN']  # several minutes of a core per trial; trained after the others
+SLOWEST = ['DNC', 'GTrXL']  # several minutes of a core per trial; trained after the others
 KEPT = ['GRU', 'LSTM', 'Elman', 'IndRNN', 'LRU']  # memories whose agents ship
 ALSO = [('RepeatPrevious-easy', 'MLP'), ('LabyrinthExplore-easy', 'MLP')]  # agents without memory, for lessons
 MAX_BYTES = 6_000_000  # of all agents
 SAMPLES = sample_path('paper_scores.csv').parent
 TABLE, METADATA, AGENTS = SAMPLES / 'popgym_mmer.csv', SAMPLES / 'popgym_mmer.json', SAMPLES / 'agents'
 KEY = ['task', 'method', 'inputs', 'seed']
-SECONDS = dict(DNC=500, GTrXL=400, IndRNN=300)  # of a core, for a trial; 36 for the others
+SECONDS = dict(DNC=500, GTrXL=400, RoPEAttention=100)  # of a core, for a trial; 36 for the others
 
 
 def shipped() -> pd.DataFrame:

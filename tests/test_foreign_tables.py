@@ -127,7 +127,8 @@ def test_a_score_table_truncated_after_any_line_is_refused(tmp_path):
 
 def test_shipped_and_spreadsheet_score_tables_are_read(tmp_path):
     "Shipped tables, and one with a byte order mark and CRLF as spreadsheets write it; pandas reads what we save"
-    assert len(load_scores(sample_path('atari_scores.csv'))) == 10383 and len(paper_scores()) == 2614
+    shipped = sample_path('atari_scores.csv')
+    assert len(load_scores(shipped)) == len(pd.read_csv(shipped)) > 10_000 and len(paper_scores()) == 2614
     path = tmp_path / 'scores.csv'
     path.write_bytes(b'\xef\xbb\xbf' + VALID_SCORES.replace('\n', '\r\n').encode())
     assert load_scores(path).equals(scores())

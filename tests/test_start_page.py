@@ -45,7 +45,7 @@ def start(browser, open_lab):
 
 
 def choose(page, tab, name):
-    page.lab.execute(f'page.tab = {tab!r}; page.entry = {name!r}')
+    page.lab.execute(f"page.tab = {tab!r}; page.entry = ''; page.entry = {name!r}")  # closes what is open
     page.wait_for_function(READY, arg=name, timeout=120_000)
 
 
