@@ -753,8 +753,9 @@ def _compared(gains: pd.DataFrame) -> str:
         alike.setdefault((up, down), []).append(f'`{method}`')
     words = []
     for (up, down), names in alike.items():
-        last, verb = ' and '.join([', '.join(names[:-1])] * (len(names) > 1) + names[-1:]), 'are' if names[1:] else 'is'
-        words.append(f"{last} {verb} better in {up or 'none'} and worse in {down or 'none'}")
+        *first, last = names
+        who = f"{', '.join(first)} and {last} are" if first else f'{last} is'
+        words.append(f"{who} better in {up or 'none'} and worse in {down or 'none'}")
     most = better.groupby('method').sum().max()
     three = 'No encoder' if most < 3 else 'At least one encoder'
     text = f"By intervals over flights, on {n} targets: {'; '.join(words)}."
