@@ -158,7 +158,7 @@ def collect(folder: Path) -> None:
     scores = pd.concat([scores[scores['source'] == 'srlviz'], sweep_gains(folder, beside=table)], ignore_index=True)
     again = scores['method'].isin(['mean_baseline', 'pca_statistics'])  # measured for their gains; what ships is kept
     scores = scores[~(again & pd.MultiIndex.from_frame(scores[KEY]).isin(pd.MultiIndex.from_frame(table[KEY])))]
-    table = pd.concat([without_gains(table, scores), without_repeats(scores)], ignore_index=True)
+    table = pd.concat([without_gains(table, scores), scores], ignore_index=True)
     table = table.drop_duplicates([c for c in table if c != 'value'], keep='last')
     check_gains(table)
     save_scores(check_scores(table), TABLE)
@@ -179,12 +179,6 @@ def check_gains(table: pd.DataFrame) -> None:
             raise SystemExit(
                 f'{data}, {inputs}: gains of {"; of ".join(part.unique())}; measure all of them in one folder'
             )
-
-
-def without_repeats(scores: pd.DataFrame) -> pd.DataFrame:
-    "Drop the errors of distinct columns where these are all columns of the next state"
-    cell = pd.MultiIndex.from_frame(scores.drop(columns=['target', 'group']))  # with the value
-    return scores[~((scores['target'] == 'auto_distinct') & cell.isin(cell[scores['target'] == 'auto']))]
 
 
 def without_gains(scores: pd.DataFrame, new: pd.DataFrame) -> pd.DataFrame:

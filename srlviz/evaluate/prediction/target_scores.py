@@ -103,7 +103,7 @@ def window_errors(
 
     Parameters
     ----------
-    truth, predicted : target -> (n, n_out);  distinct : columns of `auto`, for 'auto_distinct'
+    truth, predicted : target -> (n, n_out);  distinct : columns of `auto`, for 'auto_distinct' where it is not all
     left_out : target -> columns of outputs that cannot be scored
 
     Returns
@@ -115,7 +115,7 @@ def window_errors(
         square = np.square(np.asarray(predicted[target], np.float64) - y)
         scored = np.delete(square, list(left_out.get(target, ())), axis=1)
         errors[target] = scored.mean(1) if scored.shape[1] else np.full(len(square), np.nan)
-        if target == STATE and distinct is not None and len(distinct):
+        if target == STATE and distinct is not None and 0 < len(distinct) < square.shape[1]:
             errors[_DISTINCT] = square[:, distinct].mean(1)
     return pd.DataFrame(errors)
 
@@ -162,11 +162,11 @@ class TargetScores(Answer):
     truth, predicted : a row for each test window and a column for each output, standardized (see `units`); NaN in
         `truth` where it is unknown. The target 'auto' (the row after each window, hundreds of columns) is in the arrays
         state_truth and state_predicted of parts
-    parts : windows (flight, episode, start); errors (a column for each target, and 'auto_distinct'), the squared error
-        of each window; mean_errors and last_errors, the same for the mean of the split `probe` and for persistence (the
-        last row of a window as prediction); outputs (target, output, mse, r2, windows); present (a column for each
-        event) and probability, by Platt's curve; history, a row for each epoch (or strength) and target; scale (target,
-        output, mean, std)
+    parts : windows (flight, episode, start); errors (a column for each target; 'auto_distinct', where some columns of
+        'auto' repeat others or do not vary), the squared error of each window; mean_errors and last_errors, the same
+        for the mean of the split `probe` and for persistence (the last row of a window as prediction); outputs (target,
+        output, mse, r2, windows); present (a column for each event) and probability, by Platt's curve; history, a row
+        for each epoch (or strength) and target; scale (target, output, mean, std)
     about : head, select, norm, seed, n_codes, names (target -> outputs), dropped (description -> number), unscored
         (output -> why it has no number)
     """
@@ -290,9 +290,9 @@ class TargetScores(Answer):
 
         Returns
         -------
-        DataFrame, one row for each target, then 'overall' (their sum) and 'auto_distinct': mse, mean (error of the mean
-        of the split `probe`), persistence (for `auto`), gain (1 - mse / mean; NaN if the mean has no error), windows,
-        flights, reason (why mse is NaN, else ''): see `unscored`
+        DataFrame, one row for each target, then 'overall' (their sum) and, where `errors` has it, 'auto_distinct': mse,
+        mean (error of the mean of the split `probe`), persistence (for `auto`), gain (1 - mse / mean; NaN if the mean
+        has no error), windows, flights, reason (why mse is NaN, else ''): see `unscored`
         """
         rows = {}
         last = self.parts['last_errors']
@@ -384,9 +384,9 @@ class TargetScores(Answer):
 
         Returns
         -------
-        Checked score table: mse and r2 of each target (group 'targets'), mse of 'overall' (group 'all') and of
-        'auto_distinct' (group 'beyond'), mse, auroc and ece of each event and the mean (group 'failures'). NaN has no
-        row
+        Checked score table: mse and r2 of each target (group 'targets'), mse of 'overall' (group 'all') and, where
+        `errors` has it, of 'auto_distinct' (group 'beyond'), mse, auroc and ece of each event and the mean (group
+        'failures'). NaN has no row
         """
         group_of = dict(overall='all') | {target: 'targets' for target in self.targets}
         errors = self.mse().set_index('target')['mse']
