@@ -247,3 +247,28 @@ def test_the_matrix_is_complete_and_its_headline_is_in_the_guides():
     assert (by_world.drop('approach-film') > 0.7).all() and by_world.mean() > 0.75
     assert by_world['approach-film'] < 0.5  # 150 flights; the guide says so
     assert abs(matrix.between_worlds()['value'].mean()) < 0.2
+
+
+def test_the_guides_say_how_far_families_of_worlds_and_of_questions_agree():
+    matrix = shipped_matrix()
+    by_time = ['RepeatFirst-easy', 'CountRecall-easy', 'HigherLower-easy', 'MultiarmedBandit-easy']
+    by_sight = ['RepeatPrevious-easy', 'Concentration-easy', 'PositionOnlyCartPole-easy', 'pong']
+    worlds, questions = matrix.between_worlds(), matrix.between_questions()
+
+    def words(is_meant: pd.Series, pairs: pd.DataFrame) -> str:
+        return f'{pairs.loc[is_meant, "value"].mean():.2f}'.replace('0.', '.')
+
+    within, across = [], worlds['a'].isin(by_time) & worlds['b'].isin(by_sight)
+    across |= worlds['a'].isin(by_sight) & worlds['b'].isin(by_time)
+    for family in (by_time, by_sight):
+        within.append(words(worlds['a'].isin(family) & worlds['b'].isin(family), worlds))
+    linear = questions[['a', 'b']].isin(['regression', 'selectivity', 'shift']).all(axis=1)
+    for guide in ('README.md', 'docs/guides/matrix.md'):
+        text = text_of(guide)
+        assert (
+            f'where much can be told from the time alone and the clock is among the first, agree by {within[0]};'
+            in text
+        )
+        assert f'where what was seen decides, by {within[1]}; one of each by {words(across, worlds)}.' in text
+        assert f'score one linear fit, and agree by {words(linear, questions)};' in text
+        assert f'the other pairs agree by {words(~linear & questions["value"].notna(), questions)}.' in text
