@@ -124,7 +124,7 @@ def draw_agreement(matrix: Matrix) -> Image.Image:
     "Draw the two maps of agreement side by side"
     worlds = pd.concat([matrix.between_worlds(), matrix.between_seeds()], ignore_index=True)
     figures = [
-        plot_agreement(matrix.between_questions(), title='by two questions, mean over worlds'),
+        plot_agreement(matrix.between_questions(), title='by two questions, mean over worlds and seeds'),
         plot_agreement(worlds, title='in two worlds, and (diagonal) with two seeds of one; mean over questions'),
     ]
     images = [Image.open(io.BytesIO(figure_png(figure))).convert('RGB') for figure in figures]
