@@ -180,10 +180,10 @@ def check_gains(table: pd.DataFrame) -> None:
     targets = gains.groupby(['data', 'inputs', 'method', 'n_codes', 'seed'])['target'].agg(
         lambda t: ', '.join(sorted(t))
     )
-    for (data, inputs), part in targets[targets.index.get_level_values('inputs') != ''].groupby(level=[0, 1]):
-        if part.nunique() > 1:
+    for (data, inputs), of_inputs in targets[targets.index.get_level_values('inputs') != ''].groupby(level=[0, 1]):
+        if of_inputs.nunique() > 1:
             raise ValueError(
-                f'{data}, {inputs}: gains of {"; of ".join(part.unique())}; measure all of them in one folder'
+                f'{data}, {inputs}: gains of {"; of ".join(of_inputs.unique())}; measure all of them in one folder'
             )
 
 
