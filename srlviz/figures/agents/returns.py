@@ -304,7 +304,7 @@ def plot_returns_heatmap(
 
     notes = [epoch_words(scores)] if show == 'difference' and metric == 'mmer' else []
     if in_brackets.any(axis=None):
-        notes.append('in brackets: popgym changed after the paper, not comparable')
+        notes.append('in parentheses: popgym changed after the paper, not comparable')
     words = metric_label(metric) + ', ours minus the paper’s' * (show == 'difference')
     return plot_scores(
         ScoreGrid(*(t.set_axis(columns, axis=1) for t in grid)),

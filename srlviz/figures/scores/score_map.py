@@ -242,7 +242,7 @@ class _Room(NamedTuple):
     top: int
 
 
-_GAP, _NOTE_LINE = 0.3, 17  # of a cell; pixels of a line of notes
+_GAP, _NOTE_LINE = 0.3, 21  # of a cell; pixels of a line of notes, as high as one of the title
 
 
 def _length(words: str) -> int:
