@@ -148,7 +148,7 @@ LANDING = load_scores(sample_path('landing_benchmark.csv'))
 def test_landing_scores_are_compared_with_a_mean_of_the_same_flights():
     assert set(LANDING['source']) == {'srlviz'} and set(LANDING['study']) == {'landing'}
     errors = LANDING[(LANDING['metric'] == 'mse') & (LANDING['group'] == 'targets')]
-    for (data, head), rows in errors.groupby(['data', 'protocol']):
+    for (data, head, _), rows in errors.groupby(['data', 'protocol', 'seed']):
         assert {'wind', 'turb', 'land', 'auto', 'fail'} == set(rows.loc[rows['method'] == 'mean_baseline', 'target'])
         mean = rows[rows['method'] == 'mean_baseline'].set_index('target')['value']
         best = rows[rows['method'] != 'mean_baseline'].groupby('target')['value'].min()

@@ -473,9 +473,14 @@ def _plot_ranking(scores: pd.DataFrame, choice: _Choice) -> go.Figure:
     Agents that see the hidden state have no place among those that do not.
     """
     one = scores if choice.show == 'difference' else scores[(scores['source'] == 'paper') == (choice.show == 'paper')]
-    held = {srlviz_name(name) for name in one['method'].unique()}, {paper_name(name) for name in one['task'].unique()}
-    methods = [m for m in choice.methods if split_method(m)[0] in held[0] and not sees_state(m)]
-    tasks = [t for t in choice.tasks if paper_name(t) in held[1]]
+    one = one[one['inputs'] != 'state']
+    held = one[(one['target'] == 'return') & one['metric'].isin(['mmer', choice.metric])]
+    there = (
+        {srlviz_name(name) for name in held['method'].unique()},
+        {paper_name(name) for name in held['task'].unique()},
+    )
+    methods = [m for m in choice.methods if split_method(m)[0] in there[0] and not sees_state(m)]
+    tasks = [t for t in choice.tasks if paper_name(t) in there[1]]
     if not methods or not tasks:
         one, methods, tasks = scores, choice.methods, choice.tasks
     rows = choice.rows | dict(methods=methods, tasks=tasks)
