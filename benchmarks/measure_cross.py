@@ -13,8 +13,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pandas as pd
-import torch
-from measure_tables import Part
+from measure_tables import Part, measure
 from PIL import Image
 
 from srlviz.agents.player import load_agents
@@ -25,7 +24,6 @@ from srlviz.figures.scores.matrix import plot_agreement
 from srlviz.studies.matrix.cross_evaluation import CROSS_EVALUATION, MATRIX_VERSION
 from srlviz.studies.matrix.representations import REFERENCES
 from srlviz.studies.matrix.results import Matrix, open_matrix, save_matrix, shipped_matrix
-from srlviz.studies.sweep import sweep
 
 TASKS = (
     'RepeatFirst',
@@ -76,11 +74,11 @@ def parts(out: Path) -> Iterator[Part]:
             grid = dict(world=[world], representation=missing, n=[n], epochs=[EPOCHS], seed=[seed])
 
             def run(workers, grid=grid):
-                torch.set_num_threads(1)
-                sweep(CROSS_EVALUATION, grid, out / 'matrix', workers=workers, retry=True)
-                save(out / 'matrix')
+                measure(CROSS_EVALUATION, grid, out / f'matrix-{MATRIX_VERSION}', workers)
+                save(out / f'matrix-{MATRIX_VERSION}')
 
-            yield Part(1, 'matrix', f'{world}, seed {seed}', len(REPRESENTATIONS), len(missing), seconds, run)
+            hours = len(missing) * seconds / 3600
+            yield Part(1, 'matrix', f'{world}, seed {seed}', len(REPRESENTATIONS), len(missing), hours, run)
 
 
 def four_digits(matrix: Matrix) -> Matrix:
@@ -126,7 +124,7 @@ def draw_agreement(matrix: Matrix) -> Image.Image:
     "Draw the two maps of agreement side by side"
     worlds = pd.concat([matrix.between_worlds(), matrix.between_seeds()], ignore_index=True)
     figures = [
-        plot_agreement(matrix.between_questions(), title='by two questions, mean over worlds'),
+        plot_agreement(matrix.between_questions(), title='by two questions, mean over worlds and seeds'),
         plot_agreement(worlds, title='in two worlds, and (diagonal) with two seeds of one; mean over questions'),
     ]
     images = [Image.open(io.BytesIO(figure_png(figure))).convert('RGB') for figure in figures]

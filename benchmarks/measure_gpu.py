@@ -4,13 +4,14 @@
     python3 benchmarks/measure_gpu.py --out OUT --smallest   smallest sizes, also on a CPU: whether all of it works
 
 steps    frames and windows per second in the training of encoders
-ppo      recurrent PPO with a GRU on the CPU and on the device: steps per second, and the return that both reach
+ppo      recurrent PPO with a GRU on the CPU and on the device: steps per second, and (preset `fast`) the return of both
 st_dim   ST-DIM at the paper's size on Pong (100,000 frames, at most 100 epochs), and probes of 50,000 frames
 paper    one trial of the preset `paper` of the study popgym_mmer: 15 million steps
 
 It needs no network and no installation of srlviz: Python 3.11 or newer with torch, and the packages of `NEEDED`, which
 can be carried as wheels. Each finished piece is a file in OUT, and OUT/gpu.csv has all figures, with the name of the
-card. A piece that was stopped resumes from its checkpoint; --out must stay the same.
+card; those of the smallest sizes are in OUT/smallest. Of a piece that was stopped, `st_dim` and `paper` resume from a
+checkpoint, `ppo` after its last whole training, and `steps` begins again; --out must stay the same.
 """
 
 import argparse, json, subprocess, sys, time
@@ -76,21 +77,29 @@ def ppo(out: Path, device: str, small: bool) -> list[tuple]:
 
     from srlviz.agents.recurrent import recurrent_ppo
 
+    def run(where: str, preset: str, seed: int, total_steps: int) -> dict:
+        "Steps per second and last return of a training; kept in OUT/ppo"
+        file = out / 'ppo' / f'{preset}-{where}-{seed}.json'
+        if not file.exists():
+            learner = recurrent_ppo(
+                'RepeatPrevious-easy', 'GRU', preset, device=where, seed=seed, total_steps=total_steps
+            )
+            history = learner.learn(progress=False).history_
+            late = history.iloc[len(history) // 3 :]
+            speed = np.diff(late['steps']).sum() / late['seconds'].iloc[1:].sum() if len(late) > 1 else np.nan
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(json.dumps(dict(speed=float(speed), last=float(history['mean_return'].iloc[-1]))))
+        return json.loads(file.read_text())
+
     found = []
-    total = 20_000 if small else 600_000
     for where in dict.fromkeys(('cpu', device)):
-        for preset in ('fast',) if small else ('fast', 'paper'):
-            returns, speed = [], []
-            for seed in range(1 if small else 3):
-                learner = recurrent_ppo(
-                    'RepeatPrevious-easy', 'GRU', preset, device=where, seed=seed, total_steps=total
-                )
-                history = learner.learn(progress=False).history_
-                late = history.iloc[len(history) // 3 :]
-                speed.append(np.diff(late['steps']).sum() / late['seconds'].iloc[1:].sum() if len(late) > 1 else np.nan)
-                returns.append(history['mean_return'].iloc[-1])
-            found.append(('ppo', f'{preset}, {where}', float(np.median(speed)), 'steps/s'))
-            found.append(('ppo', f'{preset}, {where}: return, mean of seeds', float(np.mean(returns)), 'return'))
+        runs = [run(where, 'fast', seed, 20_000 if small else 600_000) for seed in range(1 if small else 3)]
+        found.append(('ppo', f'fast, {where}', float(np.median([r['speed'] for r in runs])), 'steps/s'))
+        found.append(
+            ('ppo', f'fast, {where}: return, mean of seeds', float(np.mean([r['last'] for r in runs])), 'return')
+        )
+        if not small:  # at this speed too short to learn: the piece `paper` does
+            found.append(('ppo', f'paper, {where}', run(where, 'paper', 0, 200_000)['speed'], 'steps/s'))
     return found
 
 
@@ -162,7 +171,7 @@ def run_piece(name: str, out: Path, device: str, small: bool) -> None:
     "Measure a piece, and write its file"
     import torch
 
-    figures = globals()[name](out, device, small)
+    figures = dict(steps=steps, ppo=ppo, st_dim=st_dim, paper=paper)[name](out, device, small)
     content = dict(card=card(device), torch=torch.__version__, smallest=small, figures=figures)
     (out / f'{name}.json').write_text(json.dumps(content, indent=1), encoding='utf-8')
 
@@ -180,6 +189,8 @@ def main():
     sys.path.insert(0, str(ROOT))  # srlviz, without an installation
     import torch
 
+    if args.smallest and not args.piece:
+        args.out /= 'smallest'
     args.out.mkdir(parents=True, exist_ok=True)
     device = args.device or ('cuda' if torch.cuda.is_available() or not args.smallest else 'cpu')
     if device.startswith('cuda') and not torch.cuda.is_available():

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
-from measure_tables import Part
+from measure_tables import Part, measure
 
 from srlviz.core.files import atomic_path, read_json, sample_path, write_json
 from srlviz.core.scores import check_scores, load_scores, save_scores
@@ -35,7 +35,6 @@ from srlviz.studies.papers.landing import (
     sweep_gains,
     training_curves,
 )
-from srlviz.studies.sweep import sweep
 
 SMALL = {  # for lessons: 32 codes of sensors
     'lstm_ae': (SequenceAutoencoder, {}),
@@ -63,11 +62,15 @@ TABLE, METADATA = SAMPLES / 'landing_benchmark.csv', SAMPLES / 'landing_benchmar
 KEY = ['data', 'inputs', 'method', 'n_codes', 'seed']
 
 
+def is_current() -> bool:
+    "Whether this version of the study made what ships"
+    return METADATA.exists() and read_json(METADATA).get('version') == LANDING_VERSION
+
+
 def shipped() -> pd.DataFrame:
     "The shipped table; nothing of it if an older version of the study made it"
     table = load_scores(TABLE)
-    metadata = read_json(METADATA) if METADATA.exists() else {}
-    return table if metadata.get('version') == LANDING_VERSION else table[:0]
+    return table if is_current() else table[:0]
 
 
 def make_set(folder: Path, workers: int, film: bool = False, size: int = 64) -> Path:
@@ -87,6 +90,7 @@ def part(place: int, name: str, keys: list[tuple], there: set[tuple], out: Path,
         return (data, inputs, method, seed) in of_any_width
 
     missing = [key for key in keys if not is_there(*key)]
+    folder = out / f'landing-{LANDING_VERSION}'
 
     def run(workers):
         path = make_set(out / 'sets', workers, film)
@@ -101,19 +105,20 @@ def part(place: int, name: str, keys: list[tuple], there: set[tuple], out: Path,
             elif method not in STILLS:
                 grid |= FILM
             grids.append(grid)
-        sweep(LANDING, grids, out / 'landing', workers=workers, retry=True)
-        collect(out / 'landing')
+        measure(LANDING, grids, folder, workers)
+        collect(folder)
 
-    return Part(place, 'landing', name, len(keys), len(missing), 1800 if film else 600, run)
+    return Part(place, 'landing', name, len(keys), len(missing), len(missing) * (1800 if film else 600) / 3600, run)
 
 
 def with_baselines(keys: list[tuple]) -> list[tuple]:
     "The keys, behind those of the baselines that gains of the same seed are measured from; these take seconds"
     found = {}
-    for data, inputs, _, _, seed in keys:
+    for data, inputs, _, n_codes, seed in keys:
         found[data, '', 'mean_baseline', 1, seed] = None
-        if inputs:
-            found[data, inputs, 'pca_statistics', 64, seed] = None
+        if inputs and 'frames' not in inputs:  # pca_statistics reads sensors; methods without a width have that of 64
+            for width in sorted({64, n_codes}):
+                found[data, inputs, 'pca_statistics', width, seed] = None
     return [*found, *(key for key in keys if key not in found)]
 
 
@@ -141,14 +146,15 @@ def parts(out: Path) -> Iterator[Part]:
 
 
 def small_encoders(flights: Path) -> None:
-    "Train the three shipped encoders if they are missing"
+    "Train the three shipped encoders if they are missing, or of an older version of the study"
     directory = SAMPLES / 'encoders'
     directory.mkdir(exist_ok=True)
     for name, (kind, arguments) in SMALL.items():
-        if not (file := directory / f'landing_{name}.safetensors').exists():
+        file = directory / f'landing_{name}.safetensors'
+        if not (file.exists() and is_current()):
             kind(n_codes=32, windows=WINDOWS, device='cpu', **arguments).fit(read_flights(flights)).save(file)
         if file.stat().st_size > MAX_BYTES:
-            raise SystemExit(f'{file.name} has {file.stat().st_size:,} bytes, more than {MAX_BYTES:,}')
+            raise ValueError(f'{file.name} has {file.stat().st_size:,} bytes, more than {MAX_BYTES:,}')
 
 
 def collect(folder: Path) -> None:
@@ -174,10 +180,10 @@ def check_gains(table: pd.DataFrame) -> None:
     targets = gains.groupby(['data', 'inputs', 'method', 'n_codes', 'seed'])['target'].agg(
         lambda t: ', '.join(sorted(t))
     )
-    for (data, inputs), part in targets[targets.index.get_level_values('inputs') != ''].groupby(level=[0, 1]):
-        if part.nunique() > 1:
-            raise SystemExit(
-                f'{data}, {inputs}: gains of {"; of ".join(part.unique())}; measure all of them in one folder'
+    for (data, inputs), of_inputs in targets[targets.index.get_level_values('inputs') != ''].groupby(level=[0, 1]):
+        if of_inputs.nunique() > 1:
+            raise ValueError(
+                f'{data}, {inputs}: gains of {"; of ".join(of_inputs.unique())}; measure all of them in one folder'
             )
 
 
@@ -195,9 +201,9 @@ def collect_curves(curves: pd.DataFrame) -> None:
     if curves.empty:
         return
     run = ['data', 'budget', 'method', 'inputs', 'n_codes', 'seed']
-    shipped = shipped_curves()
-    is_measured_again = shipped.set_index(run).index.isin(curves.set_index(run).index)
-    curves = pd.concat([shipped[~is_measured_again], curves], ignore_index=True)
+    there = shipped_curves() if is_current() else curves[:0]
+    is_measured_again = there.set_index(run).index.isin(curves.set_index(run).index)
+    curves = pd.concat([there[~is_measured_again], curves], ignore_index=True)
     with atomic_path(path) as file:
         curves.to_csv(file, index=False, float_format='%.5g')
 

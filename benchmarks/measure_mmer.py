@@ -4,8 +4,8 @@
     python benchmarks/measure_mmer.py OUT         write what a folder has, of an earlier run
     python benchmarks/measure_mmer.py OUT --agents RepeatFirst-medium_LRU PATH    train an agent that does not ship
 
-Preset `fast`, 1.5 million steps; about half a minute of a core per trial, several for DNC and GTrXL. A killed
-run resumes. Shipped results are not trained again until `TRAINER_VERSION` of srlviz.agents.recurrent grows:
+Preset `fast`, 1.5 million steps; half a minute to three minutes of a core per trial, several for DNC and GTrXL. A
+killed run resumes. Shipped results are not trained again until `TRAINER_VERSION` of srlviz.agents.recurrent grows:
 data_samples/popgym_mmer.json states the version of the table, and rows of an older one are dropped. The agents are
 those of seed 0 that learned their task, as far as MAX_BYTES reaches.
 """
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
-from measure_tables import Part
+from measure_tables import Part, measure
 
 from srlviz.agents.player import load_agents
 from srlviz.agents.recurrent import TRAINER_VERSION
@@ -33,14 +33,18 @@ MAX_BYTES = 6_000_000  # of all agents
 SAMPLES = sample_path('paper_scores.csv').parent
 TABLE, METADATA, AGENTS = SAMPLES / 'popgym_mmer.csv', SAMPLES / 'popgym_mmer.json', SAMPLES / 'agents'
 KEY = ['task', 'method', 'inputs', 'seed']
-SECONDS = dict(DNC=500, GTrXL=400, RoPEAttention=100)  # of a core, for a trial; 36 for the others
+SECONDS = dict(DNC=500, GTrXL=400)  # of a core, for a trial of a memory of which none ships
+
+
+def trainer_of_table() -> int | None:
+    "`TRAINER_VERSION` of the shipped table"
+    return read_json(METADATA).get('trainer') if METADATA.exists() else None
 
 
 def shipped() -> pd.DataFrame:
     "The shipped table; only the reference lines if an older trainer made its returns"
     table = load_scores(TABLE)
-    metadata = read_json(METADATA) if METADATA.exists() else {}
-    return table if metadata.get('trainer') == TRAINER_VERSION else table[table['method'].isin(LINES)]
+    return table if trainer_of_table() == TRAINER_VERSION else table[table['method'].isin(LINES)]
 
 
 def learned(table: pd.DataFrame) -> list[tuple[str, str]]:
@@ -55,6 +59,22 @@ def learned(table: pd.DataFrame) -> list[tuple[str, str]]:
         if r.value > 0.5 * oracle.get(r.task, float('inf')) or r.value > printed:
             found.append((srlviz_name(r.task), r.method))
     return sorted(found, key=lambda pair: (KEPT.index(pair[1]), pair[0]))
+
+
+def agent_file(task: str, method: str) -> Path:
+    return AGENTS / f'{task}_{method}.safetensors'
+
+
+def fitting_agents(table: pd.DataFrame) -> list[tuple[str, str]]:
+    "Tasks and memories of the agents that ship: the first that learned, as far as MAX_BYTES reaches"
+    kept, total = [], 0
+    for pair in (*ALSO, *learned(table)):
+        file = agent_file(*pair)
+        size = file.stat().st_size if file.exists() else 180_000
+        if total + size <= MAX_BYTES:
+            kept.append(pair)
+            total += size
+    return kept
 
 
 def trials_of(table: pd.DataFrame) -> set[tuple]:
@@ -73,14 +93,17 @@ def grids(keys: list[tuple]) -> list[dict]:
 
 def part(place: int, name: str, keys: list[tuple], todo: list[tuple], out: Path) -> Part:
     "A part of the trials `keys`, of which `todo` have to be run"
-    seconds = sum(SECONDS.get(method, 36) for _, method, _, _ in todo) / max(1, len(todo))
+    table = load_scores(TABLE)
+    seconds = SECONDS | table[table['metric'] == 'seconds'].groupby('method')['value'].median().to_dict()
+    folder = out / f'mmer-{TRAINER_VERSION}'
 
     def run(workers):
         for grid in grids(todo):
-            sweep(POPGYM_MMER, grid, out / 'mmer', workers=workers, retry=True)
-            collect(out / 'mmer')
+            measure(POPGYM_MMER, grid, folder, workers)
+            collect(folder)
 
-    return Part(place, 'mmer', name, len(keys), len(todo), seconds, run)
+    hours = sum(seconds.get(method, 60) for _, method, _, _ in todo) / 3600
+    return Part(place, 'mmer', name, len(keys), len(todo), hours, run)
 
 
 def parts(out: Path) -> Iterator[Part]:
@@ -99,15 +122,11 @@ def parts(out: Path) -> Iterator[Part]:
     yield of(2, 'easy tasks, sighted, seed 0', easy, ['GRU', 'MLP'], inputs='state')
     yield of(2, 'easy tasks, seeds 1 and 2, five', easy, FIVE, (1, 2))
     yield of(2, 'easy tasks, sighted, seeds 1 and 2', easy, ['GRU', 'MLP'], (1, 2), 'state')
-    pairs = [(task, method, '', 0) for task, method in (*ALSO, *learned(table))]
-    sizes = {path.stem: path.stat().st_size for path in AGENTS.glob('*.safetensors')}
-    todo, total = [], 0
-    for key in (key for key in pairs if key[0] in easy):
-        total += sizes.get(f'{key[0]}_{key[1]}', 180_000)
-        if total < MAX_BYTES and f'{key[0]}_{key[1]}' not in sizes:
-            todo.append(key)
-    yield part(2, 'agents of easy tasks', pairs, todo, out)
+    kept = [(task, method, '', 0) for task, method in fitting_agents(table) if task in easy]
+    todo = [key for key in kept if not agent_file(*key[:2]).exists()]
+    yield part(2, 'agents of easy tasks', kept, todo, out)
     yield of(2, 'medium and hard tasks, seed 0, five', others, FIVE)
+    yield of(2, 'medium and hard tasks, sighted, seed 0', others, ['GRU', 'MLP'], inputs='state')
     yield of(7, 'medium and hard tasks, seed 0, others', others, rest)
     yield of(7, 'easy tasks, seeds 1 and 2, others', easy, rest, (1, 2))
     yield of(7, 'medium and hard tasks, seeds 1 and 2', others, [*FIVE, *rest], (1, 2))
@@ -116,23 +135,26 @@ def parts(out: Path) -> Iterator[Part]:
 def collect(folder: Path):
     "Write the scores of a sweep beside those that ship, and its agents"
     scores = load_scores(folder / 'scores.csv')
+    if trainer_of_table() != TRAINER_VERSION:
+        for file in AGENTS.glob('*.safetensors'):
+            file.unlink()
     table = pd.concat([shipped(), scores[scores['source'] == 'srlviz']], ignore_index=True)
     table = check_scores(table.drop_duplicates([c for c in table if c != 'value'], keep='last'))
     save_scores(table, TABLE)
     write_json(METADATA, dict(trainer=TRAINER_VERSION, preset='fast'))
     agents = load_agents(folder)
     AGENTS.mkdir(exist_ok=True)
-    left_out, total = [], 0
-    for task, memory in (*ALSO, *learned(table)):
-        file = AGENTS / f'{task}_{memory}.safetensors'
-        if agent := agents.get((task, memory)):
-            agent.save(file)
-            file.chmod(0o644)
-        if not file.exists() or total + file.stat().st_size > MAX_BYTES:
-            file.unlink(missing_ok=True)
-            left_out.append(file.stem)
-        else:
-            total += file.stat().st_size
+    candidates = [*ALSO, *learned(table)]
+    for pair in candidates:
+        if pair in agents:
+            agents[pair].save(agent_file(*pair))
+            agent_file(*pair).chmod(0o644)
+    kept, left_out = fitting_agents(table), []
+    for pair in candidates:
+        if pair not in kept:
+            agent_file(*pair).unlink(missing_ok=True)
+        if not agent_file(*pair).exists():
+            left_out.append(agent_file(*pair).stem)
     found = table[table['metric'] == 'mmer']
     print(f"{len(table):,} rows; {len(found)} returns of {found['method'].nunique()} memories", end=' ')
     print(f"on {found['task'].map(srlviz_name).nunique()} tasks; {len(list(AGENTS.iterdir()))} agents", flush=True)

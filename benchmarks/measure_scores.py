@@ -6,11 +6,11 @@
 All 22 games with the paper's methods and the variants of ST-DIM (Figure 3, Tables 8 and 9), Freeway with the shipped
 agent, and more seeds; five epochs over 8,000 frames for every trained encoder: about five CPU minutes per game and
 three methods. A killed run resumes. atari_scores.json lists the methods of each game, by seed, and how those that this
-script added were made. data_samples/atari_probe_size.csv has `random_cnn`, which is not trained, with probes of the
-paper's size on three games.
+script added were made. data_samples/atari_probe_size.csv has `majority` and `random_cnn`, which are not trained, with
+probes of the paper's size on three games.
 """
 
-import argparse, json
+import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,7 +18,7 @@ import pandas as pd
 from measure_tables import Part
 
 from srlviz.core.scores import load_scores, merge_scores, save_scores
-from srlviz.core.files import write_json
+from srlviz.core.files import read_json, write_json
 from srlviz.envs.atari import GAMES
 from srlviz.studies.papers.atari import ATARI_VERSION, probe_games
 from srlviz.studies.papers.tables import with_game_means
@@ -47,6 +47,7 @@ PARTS = {  # name -> place, seed, games, methods
 SIZES = (12_000, 40), (12_000, 100), (50_000, 100)  # frames and epochs of probes: ours, more epochs, the paper's
 SIZE_GAMES = ('pong', 'freeway', 'riverraid')
 SAMPLES = Path(__file__).parents[1] / 'data_samples'
+TABLE, METADATA = SAMPLES / 'atari_scores.csv', SAMPLES / 'atari_scores.json'
 SIZE_TABLE = SAMPLES / 'atari_probe_size.csv'
 
 
@@ -55,8 +56,8 @@ KEYS, COPIED = ['task', 'method', 'seed'], ('kept', 'entropy', 'duplicates')
 
 def shipped() -> tuple[pd.DataFrame, dict]:
     "The shipped scores and their provenance; nothing if an older version of the study made them"
-    scores = load_scores(SAMPLES / 'atari_scores.csv')
-    metadata = json.loads((SAMPLES / 'atari_scores.json').read_text(encoding='utf-8'))
+    scores = load_scores(TABLE)
+    metadata = read_json(METADATA)
     if metadata.get('version') == ATARI_VERSION:
         return scores, metadata
     return scores[:0], dict(made_by='make tables', games={})
@@ -64,35 +65,37 @@ def shipped() -> tuple[pd.DataFrame, dict]:
 
 def parts(out: Path) -> Iterator[Part]:
     "The parts by priority"
-    scores, _ = shipped()
+    scores, metadata = shipped()
+    folder = out / f'atari-{ATARI_VERSION}'
     there = set(scores[KEYS].itertuples(index=False, name=None))
     for name, (place, seed, games, methods) in PARTS.items():
         missing = {}  # game -> methods
         for game in games:
-            if lost := tuple(m for m in methods if (game, m, seed) not in there):
-                missing.setdefault(lost, []).append(game)
-        seconds = [SECONDS.get(m, 100) for lost, of in missing.items() for m in lost for _ in of]
+            if missing_methods := tuple(m for m in methods if (game, m, seed) not in there):
+                missing.setdefault(missing_methods, []).append(game)
+        seconds = [SECONDS.get(m, 100) for names, some in missing.items() for m in names for _ in some]
 
         def run(workers, seed=seed, missing=missing):
             for methods, games in missing.items():
-                probe_games(games, methods, out=out / f'atari/seed{seed}', n_jobs=workers, seed=seed, **BUDGET)
-            write(*collect(out / 'atari'))
+                probe_games(games, methods, out=folder / f'seed{seed}', n_jobs=workers, seed=seed, **BUDGET)
+            write(*collect(folder))
 
-        mean = sum(seconds) / max(1, len(seconds))
-        yield Part(place, 'atari', name, len(games) * len(methods), len(seconds), mean, run)
-    n = 0 if SIZE_TABLE.exists() and len(scores) else len(SIZES) * len(SIZE_GAMES)
-    yield Part(4, 'atari', 'size of probes', len(SIZES) * len(SIZE_GAMES), n, 400, lambda workers: sizes(out, workers))
+        yield Part(place, 'atari', name, len(games) * len(methods), len(seconds), sum(seconds) / 3600, run)
+    n = 0 if metadata.get('probe_size_version') == ATARI_VERSION else len(SIZES) * len(SIZE_GAMES)
+    cells = len(SIZES) * len(SIZE_GAMES)
+    yield Part(4, 'atari', 'size of probes', cells, n, n * 400 / 3600, lambda workers: sizes(folder, workers))
 
 
-def sizes(out: Path, workers: int) -> None:
-    "Probe `random_cnn` with probes of several sizes, and write the table"
+def sizes(folder: Path, workers: int) -> None:
+    "Probe `majority` and `random_cnn` with probes of several sizes, and write the table"
     tables = []
     for frames, epochs in SIZES:
         call = dict(encoder_frames=1000, probe_frames=frames, probing=dict(epochs=epochs), quick=True, n_jobs=workers)
-        found = probe_games(SIZE_GAMES, ['random_cnn'], out=out / f'atari/size-{frames}-{epochs}', **call)
+        found = probe_games(SIZE_GAMES, ['majority', 'random_cnn'], out=folder / f'size-{frames}-{epochs}', **call)
         rows = found.scores[(found.scores['group'] == 'all') & (found.scores['target'] == 'mean')]
         tables.append(rows.assign(protocol=f'{frames:,} frames, {epochs} epochs', value=rows['value'].round(4)))
     save_scores(pd.concat(tables, ignore_index=True), SIZE_TABLE)
+    write_json(METADATA, shipped()[1] | dict(probe_size_version=ATARI_VERSION))
 
 
 def collect(out: Path) -> tuple[pd.DataFrame, dict]:
@@ -110,14 +113,14 @@ def write(scores: pd.DataFrame, metadata: dict):
     is_replaced = pd.MultiIndex.from_frame(shipped_scores[KEYS]).isin(pd.MultiIndex.from_frame(scores[KEYS]))
     scores = with_game_means(merge_scores(shipped_scores[~is_replaced], scores))
     order = ['task', 'method', 'seed', 'norm', 'metric', 'group', 'target']
-    save_scores(scores.sort_values(order, ignore_index=True), SAMPLES / 'atari_scores.csv')
+    save_scores(scores.sort_values(order, ignore_index=True), TABLE)
     for seed, games in metadata.items():
         if seed == '0':
             entries = shipped_metadata['games']
         else:
             entries = shipped_metadata.setdefault('seeds', {}).setdefault(seed, {})
         entries |= {g: entry(about, entries.get(g, {})) for g, about in games.items()}
-    write_json(SAMPLES / 'atari_scores.json', shipped_metadata | dict(version=ATARI_VERSION, budget=BUDGET))
+    write_json(METADATA, shipped_metadata | dict(version=ATARI_VERSION, budget=BUDGET))
     means = scores.query("metric == 'f1' and group == 'all' and target == 'mean'")
     print(means.pivot(index=['task', 'seed'], columns=['method', 'norm'], values='value').round(2).to_string())
 

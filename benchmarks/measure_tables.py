@@ -5,12 +5,12 @@
     make tables TABLES='matrix mmer'   some of them: matrix, mmer, landing, atari
 
 What ships for the current versions is not measured again (`TRAINER_VERSION`, `MATRIX_VERSION`, `LANDING_VERSION`,
-`ATARI_VERSION`). The CSV files in data_samples are written after each part. Hours are of one core, and estimates.
+`ATARI_VERSION`). The CSV files in data_samples are written after each part. Hours are of one core, and estimates. A
+part that fails does not stop the others; the exit code is 0 when nothing is missing.
 """
 
-import argparse
-import time
-from collections.abc import Callable, Iterator
+import argparse, time, traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +26,7 @@ class Part:
     place : in the order of all parts: 1 first
     table, name : of the table, and of the part
     cells : their number;  missing : how many of them have to be measured
-    seconds : of a core that one cell takes
+    hours : of a core, for what is missing
     run : function of the number of processes; measures what is missing, and writes the table
     """
 
@@ -35,23 +35,29 @@ class Part:
     name: str
     cells: int
     missing: int
-    seconds: float
+    hours: float
     run: Callable[[int], None]
 
-    @property
-    def hours(self) -> float:
-        """Of a core, for what is missing"""
-        return self.missing * self.seconds / 3600
+
+def measure(study, grid, folder: Path, workers: int) -> None:
+    "Run the trials of a grid that have no result; where all fail, say so: they stay missing"
+    from srlviz.studies.run import StudyError
+    from srlviz.studies.sweep import sweep
+
+    try:
+        sweep(study, grid, folder, workers=workers, retry=True)
+    except StudyError as e:
+        print(f'{study.name}: {e}', flush=True)
 
 
 def all_parts(out: Path, tables: list[str]) -> list[Part]:
     "The parts of some tables (of all by default), in order"
     import measure_cross, measure_landing, measure_mmer, measure_scores
 
-    found: Iterator[Part] = (
-        part for script in (measure_cross, measure_mmer, measure_landing, measure_scores) for part in script.parts(out)
-    )
-    return sorted((part for part in found if not tables or part.table in tables), key=lambda part: part.place)
+    found = []
+    for script in (measure_cross, measure_mmer, measure_landing, measure_scores):
+        found += [part for part in script.parts(out) if not tables or part.table in tables]
+    return sorted(found, key=lambda part: part.place)
 
 
 def overview(parts: list[Part]) -> pd.DataFrame:
@@ -76,11 +82,16 @@ def main(argv=None):
         if part.missing:
             started = time.monotonic()
             print(f'{part.table}, {part.name}: {part.missing} cells, about {part.hours:.1f} core hours', flush=True)
-            part.run(args.workers)
+            try:
+                part.run(args.workers)
+            except Exception:
+                traceback.print_exc()
             print(f'{part.table}, {part.name}: {(time.monotonic() - started) / 60:.0f} minutes', flush=True)
+    if not args.dry:
+        parts = all_parts(args.out, args.tables)
+        print(overview(parts).to_string(index=False), flush=True)
+        raise SystemExit(any(part.missing for part in parts))
 
 
 if __name__ == '__main__':
-    import measure_tables  # the scripts import the same module, with the same class
-
-    measure_tables.main()
+    main()

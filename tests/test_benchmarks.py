@@ -10,6 +10,9 @@ from support import lab as labs
 import pandas as pd
 import pytest
 
+from srlviz.core.files import sample_path
+from srlviz.studies.trials import grid_trials
+
 ROOT = Path(__file__).parents[1]
 SCRIPTS = sorted((ROOT / 'benchmarks').glob('*.py'))
 MEASURES = [p for p in SCRIPTS if p.stem.startswith('measure_')]
@@ -43,11 +46,11 @@ def test_measure_starts(path, tmp_path):
 
 def test_what_waits_for_a_gpu_runs_at_its_smallest_size(tmp_path):
     run(ROOT / 'benchmarks/measure_gpu.py', '--smallest', tmp_path)
-    table = pd.read_csv(tmp_path / 'runs/gpu/gpu.csv')
+    table = pd.read_csv(tmp_path / 'runs/gpu/smallest/gpu.csv')
     assert set(table['piece']) == {'steps', 'ppo', 'st_dim', 'paper'} and table['value'].notna().all()
 
 
-def test_a_machine_without_a_package_is_told_its_wheel(tmp_path):
+def test_a_missing_package_is_named_with_its_wheel(tmp_path):
     (tmp_path / 'sitecustomize.py').write_text(
         'import importlib.util as u\nfind = u.find_spec\n'
         "u.find_spec = lambda name, *a: None if name == 'ale_py' else find(name, *a)"
@@ -63,3 +66,52 @@ def test_tables_are_listed_without_measuring(tmp_path):
     r = subprocess.run(command, env=os.environ | dict(PYTHONPATH=str(ROOT)), capture_output=True, text=True)
     assert r.returncode == 0 and 'easy tasks, seed 0' in r.stdout and 'core hours' in r.stdout, r.stderr
     assert not list(tmp_path.iterdir())
+
+
+def scripts_of_tables(monkeypatch, folder):
+    "The scripts of `make tables`, for which nothing is shipped that is of the current versions"
+    monkeypatch.syspath_prepend(ROOT / 'benchmarks')
+    import measure_cross, measure_landing, measure_mmer
+
+    monkeypatch.setattr(measure_cross, 'TABLE', folder / 'none.csv')
+    for script in (measure_landing, measure_mmer):
+        monkeypatch.setattr(script, 'METADATA', folder / 'none.json')
+    return measure_cross, measure_landing, measure_mmer
+
+
+def test_every_part_of_the_tables_is_trials_that_its_study_takes(monkeypatch, tmp_path):
+    "A grid that a study refuses would end `make tables` after days"
+    measure_cross, measure_landing, measure_mmer = scripts_of_tables(monkeypatch, tmp_path)
+    import measure_tables
+
+    counts = {}
+
+    def count(study, grid, folder, workers):
+        counts[study.name] = counts.get(study.name, 0) + len(grid_trials(study, grid))
+
+    for script in (measure_cross, measure_landing, measure_mmer):
+        monkeypatch.setattr(script, 'measure', count)
+        monkeypatch.setattr(script, 'save' if script is measure_cross else 'collect', lambda folder: None)
+    monkeypatch.setattr(measure_landing, 'make_set', lambda *options: sample_path('landings'))
+    monkeypatch.setattr(measure_landing, 'small_encoders', lambda flights: None)
+    parts = [part for part in measure_tables.all_parts(tmp_path, ['matrix', 'mmer', 'landing']) if part.missing]
+    for part in parts:
+        part.run(1)
+    assert counts['cross_evaluation'] == 450 and counts['popgym_mmer'] >= 45 * 19 * 3
+    assert counts['landing_benchmark'] >= sum(part.missing for part in parts if part.table == 'landing')
+
+
+def test_a_part_that_fails_does_not_stop_the_next(monkeypatch, tmp_path, capsys):
+    monkeypatch.syspath_prepend(ROOT / 'benchmarks')
+    import measure_tables
+
+    ran = []
+
+    def fail(workers):
+        raise ValueError('no flights')
+
+    parts = [measure_tables.Part(1, 'matrix', name, 2, 2, 0.1, run) for name, run in dict(a=fail, b=ran.append).items()]
+    monkeypatch.setattr(measure_tables, 'all_parts', lambda out, tables: parts)
+    with pytest.raises(SystemExit) as end:
+        measure_tables.main(['--out', str(tmp_path), '--workers', '1'])
+    assert ran == [1] and end.value.code and 'ValueError: no flights' in capsys.readouterr().err

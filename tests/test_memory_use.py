@@ -60,10 +60,11 @@ def test_missing_memory_biases_of_shipped_returns_name_the_missing_runs():
 def test_the_fully_observable_mlp_is_trained_before_more_seeds(monkeypatch, tmp_path):
     "Memory bias needs it: after the easy tasks of every memory, before seeds 1 and 2"
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / 'benchmarks')
-    import measure_mmer
+    import measure_tables
 
-    parts = {part.name: part.cells for part in measure_mmer.parts(tmp_path)}
+    parts = {part.name: part.cells for part in measure_tables.all_parts(tmp_path, ['mmer'])}
     names = [*parts]
     assert parts['easy tasks, seed 0'] == 15 * len(catalog('memories'))
+    assert parts['easy tasks, sighted, seed 0'] == 30
     sighted = names.index('easy tasks, sighted, seed 0')
     assert names.index('easy tasks, seed 0') < sighted < names.index('easy tasks, seeds 1 and 2, five')

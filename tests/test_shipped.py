@@ -102,6 +102,12 @@ def test_shipped_mmer_is_the_maximum_of_its_curve():
     assert {'random', 'oracle'} <= set(table['method']) and set(table['source']) == {'srlviz'}
 
 
+def listed(names: list[str]) -> str:
+    "'a, b and c'"
+    *first, last = names
+    return f'{", ".join(first)} and {last}' if first else last
+
+
 def test_the_guide_says_what_the_shipped_returns_cover():
     table = load_scores(sample_path('popgym_mmer.csv'))
     rows = table[table['metric'].eq('mmer') & table['task'].str.endswith('-easy')]
@@ -109,10 +115,12 @@ def test_the_guide_says_what_the_shipped_returns_cover():
     whole = n_tasks[n_tasks == 15].index.to_frame(index=False)
     n_seeds = whole[whole['inputs'] == ''].groupby('method')['seed'].nunique()
     missing = sorted({*catalog('memories')} - {*n_seeds.index})
-    lacks, twice = ' and '.join(missing), ', '.join(sorted(n_seeds.index[n_seeds == 2]))
-    words = f'{len(n_seeds)} of the 19 memories (not {lacks}) on the 15 easy tasks, one seed each, and two of'
-    assert f'The shipped table has {words} {twice.replace(", MLP", " and MLP")};' in text_of('docs/guides/popgym.md')
-    assert sorted(whole.loc[whole['inputs'] == 'state', 'method']) == ['GRU', 'MLP']
+    lacks = f' (not {listed(missing)})' if missing else ''
+    words = f'{len(n_seeds)} of the {len(catalog("memories"))} memories{lacks} on the 15 easy tasks, one seed each'
+    more = {'two': n_seeds.index[n_seeds == 2], 'three': n_seeds.index[n_seeds == 3]}
+    words += ', and ' + ' and '.join(f'{n} of {listed(sorted(names))}' for n, names in more.items() if len(names))
+    assert f'The shipped table has {words};' in text_of('docs/guides/popgym.md')
+    assert {*whole.loc[whole['inputs'] == 'state', 'method']} == {'GRU', 'MLP'}
 
 
 def test_shipped_agents_earn_the_returns_of_their_last_epochs():
@@ -247,3 +255,52 @@ def test_the_matrix_is_complete_and_its_headline_is_in_the_guides():
     assert (by_world.drop('approach-film') > 0.7).all() and by_world.mean() > 0.75
     assert by_world['approach-film'] < 0.5  # 150 flights; the guide says so
     assert abs(matrix.between_worlds()['value'].mean()) < 0.2
+
+
+def test_the_guides_say_how_far_families_of_worlds_and_of_questions_agree():
+    matrix = shipped_matrix()
+    by_time = ['RepeatFirst-easy', 'CountRecall-easy', 'HigherLower-easy', 'MultiarmedBandit-easy']
+    by_sight = ['RepeatPrevious-easy', 'Concentration-easy', 'PositionOnlyCartPole-easy', 'pong']
+    worlds, questions = matrix.between_worlds(), matrix.between_questions()
+
+    def words(is_meant: pd.Series, pairs: pd.DataFrame) -> str:
+        return f'{pairs.loc[is_meant, "value"].mean():.2f}'.replace('0.', '.')
+
+    within, across = [], worlds['a'].isin(by_time) & worlds['b'].isin(by_sight)
+    across |= worlds['a'].isin(by_sight) & worlds['b'].isin(by_time)
+    for family in (by_time, by_sight):
+        within.append(words(worlds['a'].isin(family) & worlds['b'].isin(family), worlds))
+    linear = questions[['a', 'b']].isin(['regression', 'selectivity', 'shift']).all(axis=1)
+    for guide in ('README.md', 'docs/guides/matrix.md'):
+        text = text_of(guide)
+        assert (
+            f'where much can be told from the time alone and the clock is among the first, agree by {within[0]};'
+            in text
+        )
+        assert f'where what was seen decides, by {within[1]}; one of each by {words(across, worlds)}.' in text
+        assert f'score one linear fit, and agree by {words(linear, questions)};' in text
+        assert f'the other pairs agree by {words(~linear & questions["value"].notna(), questions)}.' in text
+
+
+def test_the_guide_says_what_methods_have_on_all_games():
+    "F1 on raw and standardized codes, and the paper's on raw codes"
+    names = dict(supervised='Supervised', st_dim='ST-DIM', cpc='CPC', random_cnn='a random network')
+    names |= dict(pixel_pred='PixelPred', vae='VAE')
+
+    def means(scores: pd.DataFrame) -> pd.Series:
+        rows = scores.query(
+            "metric == 'f1' and group == 'all' and target == 'mean' and task != 'all' and data != 'ppo'"
+        )
+        assert (
+            rows[rows['method'].isin(names) & rows['norm'].eq('none')].groupby('method')['task'].nunique().eq(22).all()
+        )
+        return rows.groupby(['method', 'norm'])['value'].mean().map('{:.2f}'.format).str.removeprefix('0')
+
+    scores = load_scores(sample_path('atari_scores.csv'))
+    ours, paper = means(scores[scores['seed'] == 0]), means(paper_scores('atari'))
+    text = text_of('docs/guides/atari.md')
+    for method, name in names.items():
+        assert f'{name} {ours[method, "none"]} and {ours[method, "standardize"]},' in text
+    assert f'the most frequent value {ours["majority", "none"]}.' in text
+    *first, last = (paper[method].iloc[0] for method in (*names, 'majority'))
+    assert f'The paper, on raw codes: {", ".join(first)} and {last}.' in text

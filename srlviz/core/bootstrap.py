@@ -321,13 +321,15 @@ def tied_groups(
     Returns
     -------
     Groups of two methods or more, the best first: the largest ones that are neighbours in the order of means, and of
-    which no pair has a mean difference over tasks whose interval excludes 0. They may overlap: that a separates neither
-    from b nor b from c does not say that a separates not from c. Below three tasks nothing separates
+    which no pair has a mean difference over tasks whose interval excludes 0. Groups may overlap: a and c may separate
+    although neither separates from b. Below three tasks there is no interval, and so no group
 
     Each pair has an interval of its own: of many pairs without a difference, one in twenty separates by chance.
     """
     check_resampling(confidence_level, n_resamples)
     table = table.dropna()
+    if len(table) < MIN_UNITS:
+        return []
     order = list(table.mean().sort_values(ascending=False, kind='stable').index)
     values = table[order].to_numpy(float)
     drawn = Draws.of(np.arange(len(table)), n_resamples, seed).means(values)

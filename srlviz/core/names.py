@@ -222,11 +222,17 @@ def imported(name: str, what: str = 'class'):
     return found
 
 # %% ../../nbs/00_core/01_names.ipynb #88d7167e
+@cache
+def _parsed(path: Path, changed: int) -> ast.Module:
+    "The source of a file, as it was when it was `changed`"
+    return ast.parse(path.read_bytes())
+
+
 class _Source:
     "Classes of a package from their source code: members and base classes"
 
     def __init__(self, folder: Path):
-        trees = [ast.parse(p.read_bytes()) for p in sorted(folder.rglob('*.py'))]
+        trees = [_parsed(p, p.stat().st_mtime_ns) for p in sorted(folder.rglob('*.py'))]
         self.classes = {c.name: c for tree in trees for c in tree.body if isinstance(c, ast.ClassDef)}
 
     def ancestors(self, name: str) -> list[str]:

@@ -52,7 +52,8 @@ def order_agreement(
     Returns
     -------
     DataFrame, a row for each pair: a, b (labels of the columns), value (Spearman's correlation), low, high, n
-        (representations, at most) and tables (that have at least `MIN_ROWS`); NaN where there is none, or all are tied.
+        (representations, at most) and tables (names of those that have a correlation: of at least `MIN_ROWS` that are
+        not all tied); value is NaN where there is none.
         The interval is for other representations, in the same worlds and with the same episodes; a perfect correlation
         has none
 
@@ -61,24 +62,28 @@ def order_agreement(
     ValueError : for fewer than two columns
     """
     check_resampling(confidence_level, n_resamples)
-    tables = [tables] if isinstance(tables, pd.DataFrame) else list(tables.values())
-    columns = list(dict.fromkeys(name for table in tables for name in table))
-    names = list(dict.fromkeys(name for table in tables for name in table.index))
+    tables = {'': tables} if isinstance(tables, pd.DataFrame) else tables
+    columns = list(dict.fromkeys(name for table in tables.values() for name in table))
+    names = list(dict.fromkeys(name for table in tables.values() for name in table.index))
     if len(columns) < 2:
         raise ValueError(f"an order is compared between two columns or more; got {len(columns)}")
     counts = pd.DataFrame(Draws.of(np.arange(len(names)), n_resamples, seed).counts, columns=names)
     found = []
     for a, b in combinations(columns, 2):
-        parts = [t[[a, b]].dropna() for t in tables if a in t and b in t]
-        values = [_correlation(part, counts) for part in parts if len(part) >= MIN_ROWS]
-        values = [(value, draws) for value, draws in values if value == value]
+        parts = {name: t[[a, b]].dropna() for name, t in tables.items() if a in t and b in t}
+        known = {}  # name of a table -> correlation, and its resamples
+        for name, part in parts.items():
+            if len(part) >= MIN_ROWS:
+                correlation, draws = _correlation(part, counts)
+                if correlation == correlation:
+                    known[name] = correlation, draws
         value = low = high = np.nan
-        if values:
-            value = float(np.mean([value for value, _ in values]))
-            draws = np.ma.masked_invalid([draws for _, draws in values]).mean(0).filled(np.nan)
+        if known:
+            value = float(np.mean([correlation for correlation, _ in known.values()]))
+            draws = np.ma.masked_invalid([draws for _, draws in known.values()]).mean(0).filled(np.nan)
             if abs(value) < 1:  # resamples of a perfect order are perfect, too
                 low, high = map(float, percentiles(draws, confidence_level))
-        found.append((a, b, value, low, high, max(map(len, parts), default=0), len(values)))
+        found.append((a, b, value, low, high, max(map(len, parts.values()), default=0), (*known,)))
     return pd.DataFrame(found, columns=['a', 'b', 'value', 'low', 'high', 'n', 'tables'])
 
 

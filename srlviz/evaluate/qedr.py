@@ -91,7 +91,7 @@ def lasso_importance(weights: np.ndarray, places: Mapping, q: AlignedCodes) -> t
     for name, (place, variance) in places.items():
         importance[name] = class_importance(weights[:, place], variance)
         signed[name] = np.full(len(weights), np.nan)
-    return tuple(pd.DataFrame(columns)[q.names] for columns in (importance, signed))
+    return pd.DataFrame(importance)[q.names], pd.DataFrame(signed)[q.names]
 
 
 def _lassos(q: AlignedCodes, alphas: Sequence[float], tol: float, progress: bool) -> Iterator[RegressorFit]:

@@ -352,7 +352,7 @@ def decisive_arguments(encoder) -> dict:
     return {k: v for k, v in encoder.get_params().items() if k not in others}
 
 # %% ../../../nbs/03_encoders/frames/00_cnn.ipynb #2ce8d2ba
-def _with_room(device: torch.device, recording: Recording) -> torch.device | None:
+def _device_for_frames(device: torch.device, recording: Recording) -> torch.device | None:
     "A GPU whose free memory is twice that of all frames; None if batches are to be copied to it"
     if device.type != 'cuda':
         return None
@@ -401,7 +401,7 @@ class FrameEncoder(Parameters):
         """
         fit, held_out = fit_splits(recording)
         net = self.seeded_network(fit)
-        device = _with_room(pick_device(self.device), recording)
+        device = _device_for_frames(pick_device(self.device), recording)
         windows = FrameWindows(fit, width, device)
         validate = None
         if held_out:

@@ -104,21 +104,21 @@ def _upper_end(
     return (fully_observable, full.loc[fully_observable]) if fully_observable in full.index else None
 
 
+_LEARNED = 0.8  # of the way from the blind agent to the oracle; nothing is divided by a gap that ends before
+
+
 def gap_closed(
     scores: pd.DataFrame,
     metric: str = 'mmer',
     blind: str = 'MLP',
     fully_observable: str | Mapping[str, float] = 'twin',
     min_gap: float = 0.05,
-    learned: float = 0.8,
 ) -> pd.DataFrame:
     """Compute the share of each task's gap that each memory closes.
 
     Parameters
     ----------
     scores, metric, min_gap : as in `observability_gap`
-    learned : share of the way from the blind agent to the oracle that a fully observable agent has to go; the gap up to
-        one that has not learned its task says little, and nothing is divided by it. Unused where there is no oracle
     blind : the method without memory
     fully_observable : the upper end of the gap, a return with inputs 'state': 'twin', of the same method, or the best
         one where it has none; 'best'; the name of a method; or task -> return, such as an oracle's
@@ -127,9 +127,11 @@ def gap_closed(
     -------
     DataFrame, one row for each task with both ends and each method with inputs '': task, method, value, blind,
     fully_observable, gap, closed (NaN where there is no gap, or the fully observable agent has not learned), reason
-    (why not, or ''), twin (the method whose return is `fully_observable`), oracle (return of the method 'oracle', or
-    NaN), of_oracle (share of the way from the blind agent to the oracle; NaN where this is not above `min_gap`). The
-    blind method itself has 0.
+    (why not, or ''; a fully observable agent that goes less than four fifths of the way from the blind agent to the
+    oracle has not learned), twin (the method whose return is `fully_observable`), oracle (return of the method
+    'oracle', or NaN), of_oracle (share of the way from the blind agent to the oracle; NaN where this is not above
+    `min_gap`, and where the fully observable agent is better than the oracle by more than that). The blind method
+    itself has 0.
 
     Raises
     ------
@@ -159,11 +161,16 @@ def gap_closed(
             oracle = oracles.get(task, np.nan)
             gap, _, reason = _gap(top, low, min_gap, oracle)
             way = oracle - low['mean']
-            if not reason and twin != 'given' and gap < learned * way:
+            if not reason and twin != 'given' and gap < _LEARNED * way:
                 reason = f'sight not learned: {top["mean"]:.2f} with it, the oracle has {oracle:.2f}'
             gain = run['mean'] - low['mean']
-            shares = np.nan if reason else gain / gap, gain / way if way > min_gap else np.nan
-            rows.append((task, method, run['mean'], low['mean'], top['mean'], gap, reason, twin, oracle, *shares))
+            closed = np.nan if reason else gain / gap
+            is_end = (
+                way > min_gap and top['mean'] <= oracle + min_gap
+            )  # the oracle of MineSweeper sees no more than others
+            of_oracle = gain / way if is_end else np.nan
+            ends = low['mean'], top['mean'], gap
+            rows.append((task, method, run['mean'], *ends, reason, twin, oracle, closed, of_oracle))
     columns = ['task', 'method', 'value', 'blind', 'fully_observable', 'gap', 'reason', 'twin', 'oracle']
     return pd.DataFrame(rows, columns=[*columns, 'closed', 'of_oracle'])
 
@@ -204,8 +211,8 @@ def mean_closed(
     table['pooled'] = by['gain'].sum() / by['gap'].sum()
     table['twin'] = by['twin'].agg(lambda twins: ', '.join(sorted(set(twins))))
     names = ['of_oracle', 'of_oracle_low', 'of_oracle_high', 'oracle_tasks']
-    ways = closed.assign(of_oracle=closed.get('of_oracle', np.nan)).dropna(subset='of_oracle')
-    table[names] = _mean_share(_on_common_tasks(ways, kept), 'of_oracle', **interval).reindex(table.index)
+    ways = _on_common_tasks(closed.dropna(subset='of_oracle'), kept)
+    table[names] = _mean_share(ways, 'of_oracle', **interval).reindex(table.index)
     table['oracle_tasks'] = table['oracle_tasks'].fillna(0).astype(int)
     table = table.reset_index()[['method', 'closed', 'low', 'high', 'pooled', 'tasks', 'twin', *names]]
     table = table.sort_values('closed', ascending=False, kind='stable', ignore_index=True)

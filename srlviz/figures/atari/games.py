@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 
-from ...core.bootstrap import MIN_UNITS, tied_groups
+from ...core.bootstrap import tied_groups
 from ...core.metrics import metric_label
 from ...core.scores import with_labels
 from ..checks import check_columns, check_names
@@ -441,7 +441,7 @@ def _places(table: pd.DataFrame) -> dict[str, str]:
     "The place of each encoder by the mean over games, '2', or '2–4' of those that do not separate over games"
     ranks = table.mean().rank(ascending=False, method='min').astype(int)
     places = {m: [rank] for m, rank in ranks.items()}
-    for group in tied_groups(table) if len(table) >= MIN_UNITS else ():
+    for group in tied_groups(table):
         for m in group:
             places[m] += ranks[group].tolist()
     return {m: f'{min(p)}–{max(p)}' if min(p) < max(p) else str(min(p)) for m, p in places.items()}

@@ -198,7 +198,10 @@ def _add_brackets(fig, groups: Sequence[Sequence[float]], left: int) -> int:
     for ys in groups:
         top, bottom = max(ys) + 0.3, min(ys) - 0.3
         column = next((k for k, y in enumerate(lowest) if y > top), len(lowest))
-        lowest[column:] = [bottom, *lowest[column + 1 :]]
+        if column == len(lowest):
+            lowest.append(bottom)
+        else:
+            lowest[column] = bottom
         at = left + _BRACKET * column
         place = dict(xref='paper', xsizemode='pixel', xanchor=1, x0=at, x1=at, yref='y', y0=bottom, y1=top)
         fig.add_shape(type='line', line=dict(color=MUTED, width=3), **place)

@@ -21,7 +21,7 @@ from ...core.questions import Answer, Question, asked_together, save_answers
 from ...core.recordings import Factor, Recording
 from ...core.scores import SCORE_COLUMNS, check_scores
 from ...core.values import FACTOR_KINDS
-from .representations import Budget, representation_codes, representation_names
+from .representations import Budget, representation_codes, representation_names, shipped_agent
 from .settings import Setting, find_setting, is_rows
 from ..methods import find_method, methods, same_name
 from ..trials import Study
@@ -199,8 +199,16 @@ def _used(p):
     return found
 
 
+def _agent_identity(p):
+    "What identifies the agent of a row 'agent', which ships"
+    try:
+        return [shipped_agent(_setting(p['world'], p['table'])).identity] if p['representation'] == 'agent' else []
+    except ValueError:
+        return []  # the trial says why there is none
+
+
 MATRIX_VERSION = 1  # increases with every change of the scores of these trials; the shipped table holds its own
-CROSS_EVALUATION = Study(cross_trial, 'cross_evaluation', check=_check_cross, uses=_used)
+CROSS_EVALUATION = Study(cross_trial, 'cross_evaluation', check=_check_cross, uses=_used, data=_agent_identity)
 
 # %% ../../../nbs/09_studies/matrix/02_cross_evaluation.ipynb #cc0ed5ad
 def better_columns(scores: pd.DataFrame, by: Sequence[str] = ('task', 'group')) -> pd.DataFrame:

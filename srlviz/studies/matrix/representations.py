@@ -4,7 +4,8 @@
 
 # %% auto #0
 __all__ = ['TARGETS', 'REFERENCES', 'OnNumbers', 'FactorColumns', 'MemoryStates', 'moment_codes', 'Budget', 'TrueState',
-           'representation_names', 'check_representation', 'fitted', 'representation_codes', 'NamedReference']
+           'shipped_agent', 'representation_names', 'check_representation', 'fitted', 'representation_codes',
+           'NamedReference']
 
 # %% ../../../nbs/09_studies/matrix/01_representations.ipynb #15ff10a9
 from collections.abc import Callable
@@ -17,7 +18,8 @@ import torch
 from torch import nn
 
 from ...agents.actor_critic import as_memory
-from ...agents.player import load_agents
+from ...agents.player import load_policy
+from ...core.files import sample_path
 from ...core.names import catalog_names, unknown
 from ...core.parameters import Parameters
 from ...core.recordings import Recording, code_arrays, episode_codes
@@ -375,13 +377,14 @@ REFERENCES = dict(  # name -> function (setting, recording, budget) that makes t
 )
 
 # %% ../../../nbs/09_studies/matrix/01_representations.ipynb #1ddc96ff
-def _agent(setting: Setting):
-    "Find a shipped agent of the task of a setting"
+def shipped_agent(setting: Setting):
+    """Load the agent of a setting's task that ships: that of the GRU, else the first; a ValueError if there is none."""
     task = str(getattr(setting.world, 'name', setting.world))
-    agents = {memory: agent for (name, memory), agent in load_agents('shipped').items() if name == task}
-    if not agents:
-        raise ValueError(f"no agent of {task} ships; give one: load_policy(path)")
-    return agents.get('GRU', next(iter(agents.values())))
+    files = sorted(sample_path('agents').glob('*_*.safetensors'), key=lambda file: not file.stem.endswith('_GRU'))
+    for file in files:
+        if file.stem.rpartition('_')[0] == task:
+            return load_policy(file)
+    raise ValueError(f"no agent of {task} ships; give one: load_policy(path)")
 
 
 def _named(name: str, setting: Setting, recording: Recording, budget: Budget):
@@ -389,7 +392,7 @@ def _named(name: str, setting: Setting, recording: Recording, budget: Budget):
     if name in REFERENCES:
         return REFERENCES[name](setting, recording, budget)
     if name == 'agent':
-        return _agent(setting)
+        return shipped_agent(setting)
     for memory in catalog_names('memories'):
         if same_name(memory, name):
             return OnNumbers(MemoryStates(memory=memory, epochs=2 * budget.epochs, seed=budget.seed))

@@ -715,7 +715,7 @@ def headline(scores: pd.DataFrame, inputs: str = 'quiet sensors', protocol: str 
         f"On {inputs} of {rows['data'].iloc[0]}, `pca_statistics` ({_WIDTH} numbers, nothing trained) has a total "
         f"error of {total[pca]:.2f} and a mean AUROC of failures of {_decimals(auroc[pca])}. "
         f"Of {len(trained)} trained encoders ({_seeds(errors, trained)}) the lowest total is {total[least]:.2f} "
-        f"(`{least[0]}`), "
+        f"(`{least[0]}`{_separates(rows, protocol, least[0])}), "
         f"the highest AUROC {_decimals(auroc[most])} (`{most[0]}`)."
     ]
     for key in total.index:
@@ -733,6 +733,16 @@ def headline(scores: pd.DataFrame, inputs: str = 'quiet sensors', protocol: str 
     if n_running:
         sentences.append(f"Of {len(recorded)} trainings {n_running} still improved in their last epochs.")
     return ' '.join(sentences)
+
+
+def _separates(rows: pd.DataFrame, protocol: str, method: str) -> str:
+    "Say whether the total of an encoder is separate from the baseline's: its gain has an interval of the same sign"
+    gain = gain_table(rows[rows['protocol'] == protocol])
+    gain = gain[(gain['n_codes'] == _WIDTH) & (gain['target'] == 'overall') & (gain['method'] == method)]
+    if not len(gain):
+        return ''
+    is_apart = (gain['low'] > 0).all() or (gain['high'] < 0).all()
+    return ', separate from it' if is_apart else ', not separate from it'
 
 
 def _seeds(errors: pd.DataFrame, trained: Sequence[tuple]) -> str:
@@ -758,7 +768,8 @@ def _compared(gains: pd.DataFrame) -> str:
         words.append(f"{who} better in {up or 'none'} and worse in {down or 'none'}")
     most = better.groupby('method').sum().max()
     three = 'No encoder' if most < 3 else 'At least one encoder'
-    text = f"By intervals over flights, on {n} targets: {'; '.join(words)}."
+    targets = f"{n} target{'s' * (n > 1)}"
+    text = f"By intervals over flights, on {targets}, beside `pca_statistics`: {'; '.join(words)}."
     return f"{text} {three} is better than it on three targets or more."
 
 
