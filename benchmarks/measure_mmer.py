@@ -19,7 +19,7 @@ from measure_tables import Part, measure
 
 from srlviz.agents.player import load_agents
 from srlviz.agents.recurrent import TRAINER_VERSION
-from srlviz.core.files import read_json, sample_path, write_json
+from srlviz.core.files import COUNT, check_fields, read_json, sample_path, write_json
 from srlviz.core.names import catalog
 from srlviz.core.scores import check_scores, load_scores, paper_name, paper_scores, save_scores, srlviz_name
 from srlviz.studies.papers.returns import LINES, POPGYM_MMER, paper_tasks
@@ -38,7 +38,7 @@ SECONDS = dict(DNC=500, GTrXL=400)  # of a core, for a trial of a memory of whic
 
 def trainer_of_table() -> int | None:
     "`TRAINER_VERSION` of the shipped table"
-    return read_json(METADATA).get('trainer') if METADATA.exists() else None
+    return check_fields(read_json(METADATA), dict(trainer=COUNT), METADATA)['trainer'] if METADATA.exists() else None
 
 
 def shipped() -> pd.DataFrame:
@@ -135,12 +135,15 @@ def parts(out: Path) -> Iterator[Part]:
 def collect(folder: Path):
     "Write the scores of a sweep beside those that ship, and its agents"
     scores = load_scores(folder / 'scores.csv')
-    if trainer_of_table() != TRAINER_VERSION:
-        for file in AGENTS.glob('*.safetensors'):
-            file.unlink()
-    table = pd.concat([shipped(), scores[scores['source'] == 'srlviz']], ignore_index=True)
+    is_ours = (scores['source'] == 'srlviz') & (scores['study'] == 'popgym') & scores['protocol'].isin(['', 'fast'])
+    table = pd.concat(
+        [shipped(), scores[is_ours & scores['task'].isin(map(paper_name, paper_tasks()))]], ignore_index=True
+    )
     table = check_scores(table.drop_duplicates([c for c in table if c != 'value'], keep='last'))
+    is_older = trainer_of_table() != TRAINER_VERSION
     save_scores(table, TABLE)
+    for file in AGENTS.glob('*.safetensors') if is_older else ():
+        file.unlink()
     write_json(METADATA, dict(trainer=TRAINER_VERSION, preset='fast'))
     agents = load_agents(folder)
     AGENTS.mkdir(exist_ok=True)

@@ -10,11 +10,14 @@ from safetensors.torch import save_file
 from srlviz.agents.player import load_policy
 from srlviz.core import saving
 from srlviz.core.files import checksum, sample_path
-from srlviz.core.scores import check_scores, score_row
+from srlviz.core.scores import check_scores, load_scores, score_row
 from srlviz.core.questions import FORMAT, Answer
 from srlviz.evaluate.qedr import qedr
-from srlviz.studies.matrix.results import load_matrix, matrix_board
-from srlviz.studies.papers.landing import trial_files
+from srlviz.figures.agents.returns import plot_return_curves, plot_return_ranking
+from srlviz.studies.matrix import representations
+from srlviz.studies.matrix.results import Matrix, load_matrix, matrix_board, shipped_matrix
+from srlviz.studies.matrix.settings import find_setting
+from srlviz.studies.papers.landing import headline, trial_files
 from srlviz.agents.player import load_agents
 from srlviz.studies.sweeps.store import Tables, request_trials, open_store
 from srlviz.studies.trials import Study, parameters_hash
@@ -323,3 +326,39 @@ def test_half_of_a_character_is_refused_in_arrays_of_text(tmp_path):
 
     with pytest.raises(ValueError, match='answer.npz.*half of a character'):
         Answer.load(answer('\ud800'))
+
+
+def test_returns_after_two_budgets_are_not_averaged():
+    table = load_scores(sample_path('popgym_mmer.csv'))
+    shorter = table[(table['method'] == 'GRU') & (table['metric'] == 'mmer')].assign(budget=262_144)
+    with pytest.raises(ValueError, match='GRU on .* has returns of several budgets, 262,144 and 1,499,136 steps'):
+        plot_return_ranking(pd.concat([table, shorter]))
+    with pytest.raises(ValueError, match='no epoch_return; the table holds'):
+        plot_return_curves(shorter, ['RepeatFirst-easy'])
+
+
+def test_a_matrix_of_references_alone_has_no_order():
+    "Nor has one whose representations are all alike"
+    scores = shipped_matrix().scores
+    fixed = Matrix(scores[scores['method'].isin(['constant', 'true_state'])])
+    alike = Matrix(scores[scores['method'].isin(['constant', 'raw', 'GRU'])].assign(value=0.0))
+    for matrix in (fixed, alike):
+        assert not any('agree by' in line for line in matrix.headline())
+        for pairs in (matrix.between_questions(), matrix.between_worlds(), matrix.between_seeds()):
+            assert pairs['value'].isna().all()
+
+
+def test_the_headline_of_landing_refuses_two_errors_of_one_encoder():
+    table = load_scores(sample_path('landing_benchmark.csv')).query("data == '2000 flights'")
+    with pytest.raises(ValueError, match='several errors of one seed'):
+        headline(pd.concat([table, table[table['metric'] == 'mse'].assign(budget=17)]))
+    assert headline(table[table['metric'] != 'auroc']) == ''
+
+
+def test_an_agent_under_the_name_of_another_task_is_refused(monkeypatch, tmp_path):
+    shutil.copy(
+        sample_path('agents') / 'RepeatFirst-easy_GRU.safetensors', tmp_path / 'RepeatPrevious-easy_GRU.safetensors'
+    )
+    monkeypatch.setattr(representations, 'sample_path', lambda name: tmp_path)
+    with pytest.raises(ValueError, match='an agent of RepeatFirst-easy, not of RepeatPrevious-easy'):
+        representations.shipped_agent(find_setting('RepeatPrevious-easy'))

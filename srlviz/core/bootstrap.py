@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MIN_UNITS', 'FEW_UNITS', 'Draws', 'check_resampling', 'percentiles', 'widening', 'bounds', 'few_units',
-           'interquartile_mean', 'units_within', 'bootstrap_interval', 'tied_groups']
+           'interquartile_mean', 'units_within', 'bootstrap_interval', 'check_score_matrix', 'tied_groups']
 
 # %% ../../nbs/00_core/10_bootstrap.ipynb #ccdb8f0f
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -308,6 +308,21 @@ def _resamples(tasks: Sequence[np.ndarray], n_resamples: int, rng: np.random.Gen
         yield pool[which]
 
 # %% ../../nbs/00_core/10_bootstrap.ipynb #ec330b1e
+def check_score_matrix(table: pd.DataFrame) -> None:
+    """Refuse what is no table of numbers, finite or NaN, whose rows and columns have different names."""
+    if not isinstance(table, pd.DataFrame):
+        raise ValueError(f"a table of scores is a DataFrame, got {type(table).__name__}")
+    for what, labels in (('row', table.index), ('column', table.columns)):
+        if not labels.is_unique:
+            raise ValueError(f"a table of scores has the {what} {labels[labels.duplicated()][0]!r:.80} twice")
+    try:
+        values = table.to_numpy(float)
+    except (ValueError, TypeError):
+        raise ValueError("a table of scores holds numbers; there is something else in it") from None
+    if np.isinf(values).any():
+        raise ValueError("a table of scores holds infinite values; leave them out or write NaN")
+
+
 def tied_groups(
     table: pd.DataFrame, *, confidence_level: float = 0.95, n_resamples: int = 2000, seed: int = 0
 ) -> list[list[str]]:
@@ -327,6 +342,7 @@ def tied_groups(
     Each pair has an interval of its own: of many pairs without a difference, one in twenty separates by chance.
     """
     check_resampling(confidence_level, n_resamples)
+    check_score_matrix(table)
     table = table.dropna()
     if len(table) < MIN_UNITS:
         return []

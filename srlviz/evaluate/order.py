@@ -12,7 +12,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
-from ..core.bootstrap import Draws, check_resampling, percentiles
+from ..core.bootstrap import Draws, check_resampling, check_score_matrix, percentiles
 from .comparison import rank_correlation
 
 # %% ../../nbs/06_evaluate/09_order.ipynb #62193bfe
@@ -59,15 +59,18 @@ def order_agreement(
 
     Raises
     ------
-    ValueError : for fewer than two columns
+    ValueError : for fewer than two columns, and as `check_score_matrix`
     """
     check_resampling(confidence_level, n_resamples)
     tables = {'': tables} if isinstance(tables, pd.DataFrame) else tables
+    for table in tables.values():
+        check_score_matrix(table)
     columns = list(dict.fromkeys(name for table in tables.values() for name in table))
     names = list(dict.fromkeys(name for table in tables.values() for name in table.index))
     if len(columns) < 2:
         raise ValueError(f"an order is compared between two columns or more; got {len(columns)}")
-    counts = pd.DataFrame(Draws.of(np.arange(len(names)), n_resamples, seed).counts, columns=names)
+    drawn = Draws.of(np.arange(len(names)), n_resamples, seed).counts if names else []
+    counts = pd.DataFrame(drawn, columns=names)
     found = []
     for a, b in combinations(columns, 2):
         parts = {name: t[[a, b]].dropna() for name, t in tables.items() if a in t and b in t}

@@ -307,7 +307,8 @@ def plot_categories(
     marks = _sign_table(rows, metric_label(metric)).sort_values(
         'panel', key=lambda p: p.map(panels.index), kind='stable'
     )
-    names = dict.fromkeys(pretty(read_method(m).name) for m in left_out)
+    drawn = {read_method(m).name for m in mean.columns.get_level_values('method')}  # with other inputs of the probe
+    names = dict.fromkeys(pretty(m if read_method(m).name in drawn else read_method(m).name) for m in left_out)
     note = f'Excluded, because they lack some of the {len(games)} games: ' + ', '.join(names)
     return plot_intervals(
         marks,

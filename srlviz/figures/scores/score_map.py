@@ -242,7 +242,7 @@ class _Room(NamedTuple):
     top: int
 
 
-_GAP, _NOTE_LINE = 0.3, 17  # of a cell; pixels of a line of notes
+_GAP, _NOTE_LINE = 0.3, 21  # of a cell; pixels of a line of notes, as high as one of the title
 
 
 def _length(words: str) -> int:
@@ -417,7 +417,7 @@ def _head_columns(fig, columns: Sequence[_Line], edges, group, headings: Mapping
 def _title_with(title: str | None, notes: Sequence[str]) -> dict:
     "A title with notes below it in small letters; plotly moves a title up by half of each further line"
     lines = [title] * bool(title) + [f'<span style="font-size:12px">{note}</span>' for note in notes]
-    return dict(text='<br>'.join(lines), pad_t=12 + 0.65 * _NOTE_LINE * max(len(lines) - 1, 0))
+    return dict(text='<br>'.join(lines), pad_t=12 + 0.5 * _NOTE_LINE * max(len(lines) - 1, 0))
 
 
 def add_notes(fig: go.Figure, *notes: str) -> go.Figure:

@@ -203,7 +203,7 @@ def _agent_identity(p):
     "What identifies the agent of a row 'agent', which ships"
     try:
         return [shipped_agent(_setting(p['world'], p['table'])).identity] if p['representation'] == 'agent' else []
-    except ValueError:
+    except (ValueError, OSError):
         return []  # the trial says why there is none
 
 

@@ -383,7 +383,10 @@ def shipped_agent(setting: Setting):
     files = sorted(sample_path('agents').glob('*_*.safetensors'), key=lambda file: not file.stem.endswith('_GRU'))
     for file in files:
         if file.stem.rpartition('_')[0] == task:
-            return load_policy(file)
+            agent = load_policy(file)
+            if agent.task != task:
+                raise ValueError(f"{file.name} is an agent of {agent.task}, not of {task}")
+            return agent
     raise ValueError(f"no agent of {task} ships; give one: load_policy(path)")
 
 

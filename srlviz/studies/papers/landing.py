@@ -23,7 +23,7 @@ from ...core.files import sample_path, table_rows, table_text
 from ...core.jobs.runs import RunFolder
 from ...core.names import unknown
 from ...core.recordings import Recording
-from ...core.scores import SCORE_COLUMNS, merge_scores, paper_scores, score_row
+from ...core.scores import SCORE_COLUMNS, check_scores, merge_scores, paper_scores, score_row
 from ...core.training import summarize_history
 from ...core.views.columns import distinct_columns, take_columns
 from ...core.views.windows import thin
@@ -696,19 +696,25 @@ def headline(scores: pd.DataFrame, inputs: str = 'quiet sensors', protocol: str 
 
     Raises
     ------
-    ValueError : if the table is of several sets of flights
+    ValueError : if the table is of several sets of flights, or an encoder has several errors of one seed
     """
+    scores = check_scores(scores)
     rows = scores[(scores['inputs'] == inputs) & (scores['source'] == 'srlviz')]
     if rows['data'].nunique() > 1:
         raise ValueError(f"scores are of several sets, data: {', '.join(map(repr, rows['data'].unique()))}; give one")
     unpredicted = unpredicted_targets(scores[scores['inputs'].isin(['', inputs])])
     errors = leave_out_targets(rows, unpredicted)
     errors = errors[(errors['metric'] == 'mse') & (errors['target'] == 'overall') & (errors['protocol'] == protocol)]
+    several = errors[errors.duplicated(['method', 'n_codes', 'seed'])]
+    if len(several):
+        raise ValueError(
+            f"{several['method'].iloc[0]} has several errors of one seed, of other budgets or norms; give one"
+        )
     total = errors.groupby(['method', 'n_codes'])['value'].mean()
     auroc = mean_auroc(rows, inputs, protocol)
     trained = [key for key in total.index if key[0] not in BASELINES and key[1] == _WIDTH and key in auroc.index]
     pca = ('pca_statistics', _WIDTH)
-    if pca not in total.index or not trained:
+    if pca not in total.index or pca not in auroc.index or not trained:
         return ''
     least, most = total[trained].idxmin(), auroc[trained].idxmax()
     sentences = [

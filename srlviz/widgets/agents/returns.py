@@ -42,6 +42,7 @@ from srlviz.figures.agents.returns import (
     plot_return_curves,
     plot_return_ranking,
     plot_returns_heatmap,
+    sees_state,
 )
 from ...figures.agents.rollouts import Strip, action_strip, joined, observation_strip, plot_rollout
 from ...figures.style import pretty, split_method
@@ -466,12 +467,27 @@ class _Choice(NamedTuple):
         return dict(metric='mmer' if self.show == 'paper' else self.metric, tasks=self.tasks, methods=self.methods)
 
 
+def _plot_ranking(scores: pd.DataFrame, choice: _Choice) -> go.Figure:
+    """Rank the memories of one source over all its tasks; beside the other source, over the tasks that both have.
+
+    Agents that see the hidden state have no place among those that do not.
+    """
+    one = scores if choice.show == 'difference' else scores[(scores['source'] == 'paper') == (choice.show == 'paper')]
+    held = {srlviz_name(name) for name in one['method'].unique()}, {paper_name(name) for name in one['task'].unique()}
+    methods = [m for m in choice.methods if split_method(m)[0] in held[0] and not sees_state(m)]
+    tasks = [t for t in choice.tasks if paper_name(t) in held[1]]
+    if not methods or not tasks:
+        one, methods, tasks = scores, choice.methods, choice.tasks
+    rows = choice.rows | dict(methods=methods, tasks=tasks)
+    return plot_return_ranking(one, highlight=choice.method, **rows)
+
+
 def _plot_view(table: _ReturnTable, choice: _Choice, marked, size: Mapping) -> go.Figure:
     """Draw one of the four views."""
     rows, show = choice.rows, choice.show
     cell = choice.task, choice.method
     if choice.view == 'ranking':
-        return plot_return_ranking(table.scores, highlight=choice.method, **rows)
+        return _plot_ranking(table.scores, choice)
     if choice.view == 'boxes':
         return plot_return_boxes(table.scores, show='paper' if show == 'paper' else 'ours', **rows)
     if choice.view == 'agreement':
@@ -606,7 +622,9 @@ class _AgentView:
 
 # %% ../../../nbs/08_widgets/agents/03_returns.ipynb #b6419f51
 _HINT = 'Click a cell to see its curves and its task, a mean (or the menu Task) to see a memory on all tasks.'
-_COMPARABLE = ' MMER: the largest of {}. In brackets, crossed or open: popgym changed after the paper, not comparable.'
+_COMPARABLE = (
+    ' MMER: the largest of {}. In parentheses, crossed or open: popgym changed after the paper, not comparable.'
+)
 _NO_AGENTS = Markup(
     ' To watch agents play, pass them: <code>MMERDashboard(scores, agents={{(task, memory): policy}})</code>.'
 )

@@ -116,19 +116,19 @@ class _Choice(dict):
         return {name: self[name] for name in names}
 
 
-def _most_scored(table: _GameTable, metric: str, n: int) -> list[str]:
-    """List the n encoders probed with both conditionings in the most games."""
+def _most_scored(table: _GameTable, metric: str) -> pd.Series:
+    """Count the games in which each encoder is probed with both conditionings; those with the most come first."""
     rows = table.means[(table.means['source'] != 'paper') & (table.means['metric'] == metric)]
     rows = rows[(rows['group'] == 'all') & ~rows['method'].isin(UNCONDITIONED) & (rows['data'] != 'ppo')]
     n_tasks = rows.groupby(['method', 'norm'], observed=True)['task'].nunique().unstack().min(axis=1)
-    return [str(m) for m in n_tasks.sort_values(kind='stable').index[-n:]]
+    return n_tasks.sort_values(ascending=False, kind='stable')
 
 
 def _conditioning_figure(table: _GameTable, rest: Mapping, room: Mapping) -> go.Figure:
     """Plot raw against standardized codes; on half a page only for the three encoders with the most games."""
     if not room:
         return plot_conditioning(table.means, **rest)
-    most = _most_scored(table, rest['metric'], 3)
+    most = [str(m) for m in _most_scored(table, rest['metric']).index[:3]]
     title = 'Ring: raw codes, disc: standardized; encoders with most games'
     fig = plot_conditioning(table.means, **rest, methods=most, columns=3, width=room['width'], title=title)
     return fig.update_layout(title_font_size=13)
@@ -142,7 +142,8 @@ def _games_figure(table: _GameTable, choice: _Choice, room: Mapping) -> go.Figur
         if choice.view == 'conditioning':
             return _conditioning_figure(table, rest, room)
         if choice.view == 'ranks':
-            most = None if task else _most_scored(table, choice.metric, 3)  # no game has all encoders
+            n_games = _most_scored(table, choice.metric)
+            most = None if task else [str(m) for m in n_games.index[n_games == n_games.max()]]  # over the same games
             fig = plot_rank_change(table.means, game=task, methods=most, **rest)
             return fig.update_layout(margin_r=150, width=room['width'], legend_font_size=11) if room else fig
         picked = rest | choice.of('conditioning') | dict(paper=[] if choice.source == 'ours' else table.paper)
