@@ -724,3 +724,64 @@ def test_stacks_of_pictures_with_channels_are_named_at_the_door():
     with warnings.catch_warnings(action='error'):
         Recording.from_arrays(pair[:, 0])
         Recording.from_arrays(dict(left=pair[:, 0], right=pair[:, 1]))
+
+
+class Coins(gymnasium.Env):
+    "A stranger's task: guess the coin, which is shown"
+
+    action_space, observation_space = spaces.Discrete(2), spaces.Box(0, 1, (1,), np.float32)
+    metadata = dict(render_modes=['rgb_array'])
+
+    def __init__(self, render_mode=None):
+        self.render_mode, self.coin = render_mode, 0
+
+    def reset(self, seed=None, options=None):
+        super().reset(seed=seed)
+        self.left, self.coin = 5, int(self.np_random.integers(2))
+        return np.float32([self.coin]), dict(factors=dict(coin=self.coin))
+
+    def step(self, action):
+        reward, self.coin = float(action == self.coin), int(self.np_random.integers(2))
+        self.left -= 1
+        return np.float32([self.coin]), reward, self.left == 0, False, dict(factors=dict(coin=self.coin))
+
+    def render(self):
+        return np.full((40, 40, 3), 255 * self.coin, np.uint8)
+
+
+@pytest.mark.parametrize('mode', [None, 'rgb_array'])
+def test_an_environment_is_watched_and_played(mode):
+    watched = srlviz.explore(Coins(mode), interactive=True)
+    assert type(watched).__name__ == 'EnvironmentExplorer' and watched.policy == 'random'
+    assert len(watched.rollout.episode) == 5 and ('frame' in watched.rollout.episode.obs) == (mode is not None)
+    if mode:
+        played = srlviz.explore(Coins(mode), widget='PlayWidget', interactive=True)
+        played.act(1)
+        assert played.recorder.steps == 1
+
+
+def test_the_explorers_of_a_world_are_those_that_it_offers():
+    "A world of a third party, of which the kit knows nothing but what it says"
+
+    class Bank:
+        name, unit, viewer, kind = 'bank', 'episodes', 'Moment', 'till'
+        explorers = 'EnvironmentExplorer', 'PlayWidget'
+        conditions = {}
+        play = Coins('rgb_array')
+
+        def record(self, n=10, **options):
+            return srlviz.record(self.play, n, **options)
+
+        def sample(self):
+            return self.record(4, progress=False)
+
+    assert type(srlviz.explore(Bank(), interactive=True)).__name__ == 'EnvironmentExplorer'
+    frames = srlviz.explore(Bank(), widget='SensorBrowser', interactive=True)
+    assert len(frames.recording) == 4
+    with pytest.raises(ValueError, match='EnvironmentExplorer, PlayWidget, '):
+        srlviz.explore(Bank(), widget='RAMExplorer')
+    Bank.explorers = ()
+    assert type(srlviz.explore(Bank(), interactive=True)).__name__ == 'SensorBrowser'
+    Bank.explorers, Bank.play = ('EnvironmentExplorer',), None
+    with pytest.raises(ValueError, match='bank has no environment to play'):
+        srlviz.explore(Bank())

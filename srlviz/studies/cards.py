@@ -16,11 +16,8 @@ import pandas as pd
 from ..core.files import sample_path
 from ..core.metrics import metric_label, questions
 from ..core.names import catalog, catalog_names, first_sentence, first_sentences, unknown, variant_classes
-from ..core.recordings import Recording
 from ..core.scores import load_scores, paper_name, paper_scores, spell_method
 from ..core.views.cameras import pick_camera
-from ..data.worlds.atari import AtariWorld
-from ..data.worlds.pomdp import POMDPWorld
 
 # %% ../../nbs/09_studies/10_cards.ipynb #074e6032
 TABS = ('worlds', 'representations', 'questions')
@@ -49,9 +46,7 @@ def _sentences(room: str) -> dict[str, str]:
 
 
 def _world_kind(world) -> str:
-    if isinstance(world, AtariWorld):
-        return 'game'
-    return 'task' if isinstance(world, POMDPWorld) else 'world'
+    return getattr(world, 'kind', 'world')
 
 
 @cache
@@ -64,7 +59,7 @@ def entries(tab: str) -> tuple[tuple[str, str], ...]:
     """
     if tab == 'worlds':
         found = [(name, _world_kind(world)) for name, world in _worlds().items()]
-        return tuple(sorted(found, key=lambda entry: (('world', 'game', 'task').index(entry[1]), entry[0])))
+        return tuple(sorted(found, key=lambda entry: (entry[1] != 'world', entry[1], entry[0])))
     if tab == 'representations':
         kinds = {name: f'variant of {spell_method(owner)}' for name, owner in _variant_classes().items()}
         kinds |= {spell_method(name): 'encoder' for name in catalog_names('encoders')}
@@ -89,30 +84,13 @@ class Section(NamedTuple):
     picture: np.ndarray | None = None
 
 # %% ../../nbs/09_studies/10_cards.ipynb #c9566601
-_GAME_STEPS, _TASK_STEPS = 64, 8
-
-
-def _glimpse(world) -> Recording:
-    "A recording as short as the picture and the factors allow"
-    if isinstance(world, AtariWorld):
-        return world.record(_GAME_STEPS, n_streams=1, progress=False)
-    if isinstance(world, POMDPWorld):
-        return world.record(1, frames=True, max_steps=_TASK_STEPS, progress=False)
-    return world.sample()
-
-
 def _world_card(name: str) -> Iterator[Section]:
     world = _worlds()[name]
-    kinds = dict(
-        game='An Atari game whose variables are labelled in the RAM.',
-        task='A partially observable task with its hidden state.',
-        world=first_sentence(type(world).__doc__),
-    )
-    yield Section(text=kinds[_world_kind(world)], facts=dict(recorded=f'in {world.unit}'))
+    yield Section(text=first_sentence(type(world).__doc__), facts=dict(recorded=f'in {world.unit}'))
     conditions = [(name, condition.label) for name, condition in world.conditions.items()]
     if conditions:
         yield Section('Conditions', table=pd.DataFrame(conditions, columns=['condition', 'label']))
-    recording = _glimpse(world)
+    recording = world.sample()
     episode = recording[0]
     if camera := pick_camera(episode.obs):
         yield Section('', picture=np.asarray(episode.obs[camera][len(episode) - 1]))

@@ -27,8 +27,6 @@ from ..core.views.cameras import cameras
 from ..core.views.coded import with_coded_words
 from ..core.views.windows import windows
 from ..data.landing.flights import flight_table
-from ..data.worlds.atari import AtariWorld
-from ..data.worlds.pomdp import POMDPWorld
 from ..data.worlds.record import as_world, sample
 from ..evaluate.questions.shift import with_shift
 from .load import file_kind, is_paths, load, read_recording, table_keywords
@@ -54,7 +52,7 @@ def _named_subject(name: str) -> Subject | None:
         except ValueError:
             continue
         if kind == 'worlds':
-            return subject_of(choices[found])
+            return Subject('world', choices[found])
         return Subject('question', choices[found]) if kind == 'questions' else Subject(kind, {found: choices[found]})
     return None
 
@@ -151,7 +149,7 @@ def subject_of(x, options: dict | None = None) -> Subject:
         is_name = not _is_path(x)
         found = _named_subject(x) if is_name else None
         if found is None and is_name and x in gymnasium.registry:
-            return Subject('recording', sample(x))
+            return Subject('world', as_world(x))
         if found is None and is_name and ':' in x and not Path(x).exists():
             return subject_of(imported(x, 'class to explore'))
         if found is None and is_name and not (x and Path(x).exists()):
@@ -175,16 +173,8 @@ def subject_of(x, options: dict | None = None) -> Subject:
             raise ValueError("the score table has no rows: there is nothing to explore")
         check_scores(x[[c for c in x if c in SCORE_COLUMNS]])
         return Subject('scores', x)
-    if isinstance(x, gymnasium.Env):
-        is_task = hasattr(x.unwrapped, 'difficulty') and hasattr(x.unwrapped, 'factors')
-        return Subject('task', x) if is_task else Subject('recording', sample(x))
-    if protocol_of(x) == 'world':
-        world = as_world(x)
-        if isinstance(world, AtariWorld):
-            return Subject('game', world.name)
-        if isinstance(world, POMDPWorld):
-            return Subject('task', world.name)
-        return Subject('recording', world.sample())
+    if isinstance(x, gymnasium.Env) or protocol_of(x) == 'world':
+        return Subject('world', as_world(x))
     if protocol_of(x) == 'question':
         return Subject('question', x)
     return _several(x)
@@ -280,25 +270,16 @@ def _open_recording(recording, other, widget, options):
     return catalog('widgets')[widget](recording, **options)
 
 
-def _open_game(game, recording, widget, options):
-    if widget == 'RAMExplorer':
-        from srlviz.envs.ram import RAMLab
+def _open_world(world, recording, widget, options):
+    widget = widget or next(iter(_explorers_of(world)), '')
+    if widget and widget not in _OF_RECORDING:
+        return catalog('widgets')[widget].of_world(world, recording, **options)
+    return _open_recording(world.sample() if recording is None else recording, None, widget, options)
 
-        return catalog('widgets')[widget](RAMLab(game), recording, **options)
-    return _open_recording(sample(game) if recording is None else recording, None, widget, options)
 
-
-def _open_task(task, recording, widget, options):
-    if widget in ('', 'EnvironmentExplorer', 'PlayWidget'):
-        _refuse_recording(recording, 'a task')
-    if widget == 'PlayWidget':
-        return catalog('widgets')[widget](task, **options)
-    if widget in ('', 'EnvironmentExplorer'):
-        from srlviz.widgets.agents.play import task_of
-
-        task = task_of(task.unwrapped) if isinstance(task, gymnasium.Env) else task
-        return catalog('widgets')['EnvironmentExplorer'](task, **options)
-    return _open_recording(sample(task) if recording is None else recording, None, widget, options)
+def _explorers_of(world) -> tuple[str, ...]:
+    "Names of the widgets that a world offers, the first by default"
+    return getattr(world, 'explorers', ())
 
 # %% ../../nbs/09_studies/09_explore.ipynb #c470249c
 _SAMPLE_EPOCHS = 2  # passes over a sample; in a real study encoders are trained for many more
@@ -558,8 +539,7 @@ class Widgets(NamedTuple):
 
 WIDGETS = {
     'recording': Widgets(_OF_RECORDING, _open_recording),
-    'game': Widgets((*_OF_RECORDING, 'RAMExplorer'), _open_game),
-    'task': Widgets(('EnvironmentExplorer', 'PlayWidget', *_OF_RECORDING), _open_task),
+    'world': Widgets(_OF_RECORDING, _open_world),  # and the `explorers` of the world
     'encoders': Widgets((*_OF_CODES, 'ReconstructionBrowser', 'InfoNCEMap'), _open_encoders),
     'codes': Widgets(_OF_CODES, _open_codes),
     'maps': Widgets(('CodesExplorer',), _open_maps),
@@ -619,6 +599,8 @@ def explore(x=None, recording=None, *, widget: str = '', **options):
             f"{recording!r:.60} ({type(recording).__name__})"
         )
     names, open_widget = WIDGETS[kind]
+    if kind == 'world':
+        names = (*dict.fromkeys((*_explorers_of(content), *names)),)
     if widget:
         widget = spelled(f'widget for {kind}', widget, names)
     return open_widget(content, recording, widget, options)

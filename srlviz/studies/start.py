@@ -215,18 +215,16 @@ class StartPage(Explorer):
         names = {}
         for tab in TABS:
             for name, kind in entries(tab):
-                kind = 'variants of encoders' if kind.startswith('variant') else _PLURALS.get(kind, f'questions {kind}')
-                names.setdefault(kind, []).append(name)
-        tasks = dict.fromkeys(name.rpartition('-')[0] for name in names.pop('tasks'))
-        names = {
-            'worlds': names.pop('worlds'),
-            'games': names.pop('games'),
-            'tasks, in three difficulties': tasks,
-        } | names
+                if kind == 'task':
+                    kind, name = 'tasks, in three difficulties', name.rsplit('-', 1)[0]
+                elif kind.startswith('variant'):
+                    kind = 'variants of encoders'
+                elif tab == 'questions':
+                    kind = f'questions {kind}'
+                else:
+                    kind = 'memories' if kind == 'memory' else f'{kind}s'
+                names.setdefault(kind, {})[name] = None  # each task once
         return plot_catalogue(names, title='Worlds, representations and questions: srlviz.explore(NAME) opens one')
 
     def __repr__(self):
         return f'StartPage(tab={self.tab!r}, entry={self.entry!r})'
-
-
-_PLURALS = dict(world='worlds', game='games', task='tasks', encoder='encoders', memory='memories')

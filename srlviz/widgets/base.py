@@ -452,6 +452,11 @@ class Explorer(Quiet, W.VBox):
         self.status.add_class('srlviz-status')
         self.add_class('srlviz-explorer')
 
+    @classmethod
+    def of_world(cls, world, recording: Recording | None = None, **options) -> 'Explorer':
+        """Open a world of `srlviz.catalog('worlds')`, or like them: its sample, or another recording of it."""
+        return cls(world.sample() if recording is None else recording, **options)
+
     def start_reacting(self):
         """React to trait changes from now on; the last call of a constructor."""
         self._quiet_depth = 0

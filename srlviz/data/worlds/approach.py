@@ -59,8 +59,8 @@ class ApproachWorld:
     """
 
     name = 'approach'
-    unit = 'episodes'
-    viewer = 'FlightBrowser'
+    unit, viewer = 'episodes', 'FlightBrowser'
+    explorers = 'FleetBrowser', 'FlightBrowser'
     conditions = {name: condition for name, (condition, _) in _VARIATIONS.items()}
 
     def __repr__(self):

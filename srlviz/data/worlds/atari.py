@@ -35,8 +35,8 @@ class AtariWorld:
     """
 
     names = GAMES
-    unit = 'steps'
-    viewer = 'FrameBrowser'
+    kind, unit, viewer = 'game', 'steps', 'FrameBrowser'
+    explorers = 'FrameBrowser', 'RAMExplorer'
 
     def __init__(self, name: str):
         self.name = game_name(name)
@@ -94,6 +94,13 @@ class AtariWorld:
             out=out,
             progress=progress,
         )
+
+    @property
+    def lab(self):
+        "The game, running, whose RAM can be set: a `srlviz.envs.ram.RAMLab`"
+        from srlviz.envs.ram import RAMLab
+
+        return RAMLab(self.name)
 
     def sample(self) -> Recording:
         """Load the sample of Pong, or record 500 steps of another game, which takes a second."""

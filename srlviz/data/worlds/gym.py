@@ -84,6 +84,7 @@ class GymWorld:
     """
 
     unit, viewer = 'episodes', 'Moment'
+    explorers = 'EnvironmentExplorer', 'PlayWidget'
 
     def __init__(
         self,
@@ -117,6 +118,15 @@ class GymWorld:
 
     def __repr__(self):
         return f"GymWorld({self.name!r})"
+
+    @property
+    def play(self) -> gymnasium.Env:
+        "The environment; with `factors()` if it tells its factors"
+        if isinstance(self.env, _KnownFactors) and self.env.function is None:
+            _, info = self.env.reset(seed=0)
+            if info.get('factors') is None:
+                return self.env.env  # its factors would be its observation
+        return self.env
 
     def record(
         self,

@@ -36,7 +36,9 @@ class POMDPWorld:
     ValueError : for an unknown task; the message suggests the nearest
     """
 
-    unit, viewer = 'episodes', 'Moment'
+    kind, unit, viewer = 'task', 'episodes', 'Moment'
+    explorers = 'EnvironmentExplorer', 'PlayWidget'
+    play = property(lambda self: self.name)
 
     def __init__(self, name: str):
         self.name = spelled('task', name, _task_names())

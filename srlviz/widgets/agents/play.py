@@ -4,13 +4,13 @@
 
 # %% auto #0
 __all__ = ['HIDDEN', 'INTERACTION', 'make_world', 'check_task', 'task_difficulties', 'task_of', 'explain', 'TaskMenu',
-           'signed_number', 'PlayBoard', 'with_end', 'code_words', 'rollout_strips', 'PlayWidget']
+           'signed_number', 'PlayBoard', 'with_end', 'code_words', 'rollout_strips', 'played', 'PlayWidget']
 
 # %% ../../../nbs/08_widgets/agents/00_play.ipynb #ed72faca
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 
 import anywidget
@@ -79,9 +79,11 @@ def task_of(world: gymnasium.Env) -> str:
 
 
 def explain(world: gymnasium.Env) -> Markup:
-    """Describe a task in HTML: the first paragraph of its class's docstring, and its parameters."""
-    words = ' '.join((inspect.getdoc(type(world)) or '').split('\n\n')[0].split())
-    parameters = getattr(world, 'parameters', {}).items()
+    """Describe a task in HTML: the first paragraph of its class's docstring, without headings, and its parameters."""
+    paragraphs = [p for p in (inspect.getdoc(type(world)) or '').split('\n\n') if not p.startswith('#')]
+    words = ' '.join(' '.join(paragraphs[:1]).split())
+    parameters = getattr(world, 'parameters', {})
+    parameters = parameters.items() if isinstance(parameters, Mapping) else ()
     listed = ', '.join(f'{k} = {v}' for k, v in parameters if isinstance(v, (int, float, str)))
     more = Markup(' <i>({})</i>').format(listed) if listed else ''
     return Markup('<div style="max-width:960px;line-height:1.45">{}{}</div>').format(words, more)
@@ -476,7 +478,7 @@ class _PlayDesk:
     def take(self, recorder: Recorder):
         """Prepare for another environment."""
         world, self._ready = recorder.world, False
-        self.help.value = explain(world) if hasattr(world, 'difficulty') else ''
+        self.help.value = explain(world)
         self.board.title, self.board.drawn = f'{task_of(world)}: play by keyboard or pointer', recorder.from_records
 
     def draw(self, recorder: Recorder, reveal: bool):
@@ -522,6 +524,22 @@ class _PlayControls:
             self.tasks.show(task_of(recorder.world))
 
 # %% ../../../nbs/08_widgets/agents/00_play.ipynb #acd16c19
+def played(world, recording: None = None) -> str | gymnasium.Env:
+    """Return what a world offers to play.
+
+    Raises
+    ------
+    ValueError : for a recording, which cannot be played; a world without `play`
+    """
+    if recording is not None:
+        raise ValueError(
+            f"recording: {world.name} is played, not read from another recording; leave it out: explore(x)"
+        )
+    if getattr(world, 'play', None) is None:
+        raise ValueError(f"world: {world.name} has no environment to play")
+    return world.play
+
+
 class PlayWidget(Explorer):
     """Play a task by keyboard and pointer.
 
@@ -565,6 +583,11 @@ class PlayWidget(Explorer):
         self.add_class('srlviz-play')
         self.start_reacting()
         self.new_game(seed)
+
+    @classmethod
+    def of_world(cls, world, recording: None = None, **options) -> 'PlayWidget':
+        """Play a world's `play`."""
+        return cls(played(world, recording), **options)
 
     def __repr__(self):
         return f"PlayWidget({self.task!r}, seed={self.seed}, t={self.recorder.steps}, return {self.recorder.total:.3g})"

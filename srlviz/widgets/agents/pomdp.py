@@ -17,7 +17,7 @@ import plotly.graph_objects as go
 import traitlets
 from markupsafe import Markup
 
-from ...core.play import DrawnFrames, Recorder, episode_seed, factor_list, gather_episodes, play_episode
+from ...core.play import DrawnFrames, Recorder, can_draw, episode_seed, factor_list, gather_episodes, play_episode
 from ...core.policies import as_policy
 from ...core.recordings import Episode, Factor, Recording
 from ...figures.agents.rollouts import plot_rollout
@@ -42,6 +42,7 @@ from srlviz.widgets.agents.play import (
     check_task,
     explain,
     make_world,
+    played,
     signed_number,
     rollout_strips,
     task_of,
@@ -68,11 +69,20 @@ class _Rollouts:
     policies : name -> your own policy, in addition to 'random' and 'oracle'
     n : number of episodes for each choice
     flat : your own policies observe as in the paper
+    env : the environment that is played, in place of srlviz's tasks
+    max_steps : of an episode; None plays to its end
 
     `played` is the cache: (task, policy, seed) -> rollouts.
     """
 
-    def __init__(self, policies: Mapping[str, object], n: int, flat: bool = False):
+    def __init__(
+        self,
+        policies: Mapping[str, object],
+        n: int,
+        flat: bool = False,
+        env: gymnasium.Env | None = None,
+        max_steps: int | None = None,
+    ):
         if n < 1:
             raise ValueError(f"episodes must be at least 1, got {n}")
         for name in ('oracle', 'random'):
@@ -80,16 +90,19 @@ class _Rollouts:
                 raise ValueError(f"policies: {name!r} is the name of a built-in policy; rename yours")
         self.policies = dict(policies)
         self.n = n
-        self.flat = flat
+        self.flat, self.env, self.max_steps = flat, env, max_steps
         self.played, self._worlds = {}, {}
 
     @property
     def names(self) -> list[str]:
         """Names of all policies."""
-        return ['random', 'oracle', *self.policies]
+        is_scripted = self.env is None or hasattr(self.env.unwrapped, 'oracle')
+        return ['random', *['oracle'] * is_scripted, *self.policies]
 
     def world(self, task: str, policy: str) -> gymnasium.Env:
         """Return the environment that a policy plays, created once."""
+        if self.env is not None:
+            return self.env
         key = task, self.flat and policy in self.policies
         if key not in self._worlds:
             self._worlds[key] = make_world(task, flat=key[1])
@@ -100,11 +113,11 @@ class _Rollouts:
         key = task, policy, seed
         if key not in self.played:
             env = self.world(task, policy)
-            recorder = Recorder(env, frames=True)
+            recorder = Recorder(env, frames=can_draw(env))
             player = as_policy(self.policies.get(policy, policy), env)
             rollouts = []
             for i in range(self.n):
-                episode = play_episode(recorder, player, seed=episode_seed(seed, i))
+                episode = play_episode(recorder, player, seed=episode_seed(seed, i), max_steps=self.max_steps)
                 rollouts.append(Rollout(episode, recorder.instant()))
             self.played[key] = rollouts
         return self.played[key]
@@ -146,16 +159,19 @@ def step_table(rollout: Rollout, factors: Sequence[Factor]) -> tuple[list[dict],
 
 # %% ../../../nbs/08_widgets/agents/01_pomdp.ipynb #8511e284
 def _rollout_words(episode: Episode, policy: str, means: Mapping[str, float], n: int, limits: Sequence) -> Markup:
-    """Describe the return of an episode and the mean of each policy; `limits` are the lowest and highest return."""
+    """Describe the return of an episode and the mean of each policy.
+
+    limits : the lowest and highest return; () if they are not known
+    """
     each = []
     for p, mean in means.items():
         words = Markup('<b>{} {}</b>') if p == policy else Markup('{} {}')
         each.append(words.format(p, signed_number(mean)))
     total = signed_number(float(episode.rewards.sum()))
     mean = Markup(' · ').join(each)
-    low, high = (f'{v:.3g}'.replace('-', '−') for v in limits)
-    words = Markup('Return <b>{}</b> in {} steps, {}. Mean of {} episodes: {} (possible: {} to {})')
-    return words.format(total, len(episode), episode.ended, n, mean, low, high)
+    words = Markup('Return <b>{}</b> in {} steps, {}. Mean of {} episodes: {}')
+    words = words.format(total, len(episode), episode.ended, n, mean)
+    return words + ' (possible: {} to {})'.format(*(f'{v:.3g}'.replace('-', '−') for v in limits)) if limits else words
 
 # %% ../../../nbs/08_widgets/agents/01_pomdp.ipynb #8c7106bd
 class WorldPlayer(FramePlayer):
@@ -165,6 +181,12 @@ class WorldPlayer(FramePlayer):
 
 
 _STRIPS_HEIGHT = 580  # pixels; fits one screen with the menus above
+
+
+def _film(env: gymnasium.Env, rollout: Rollout, reveal: bool) -> DrawnFrames | np.ndarray | None:
+    """Return the pictures of a rollout, (T + 1, H, W[, C]); None if its environment draws none."""
+    film = with_end(*rollout).obs.get('frame')
+    return DrawnFrames(env.unwrapped, film.records, reveal=reveal) if isinstance(film, DrawnFrames) else film
 
 
 class _RolloutView:
@@ -178,11 +200,11 @@ class _RolloutView:
 
     def show(self, env: gymnasium.Env, rollout: Rollout, t: int, *, reveal: bool, label: str):
         """Show the frames of a rollout at step t, and the table of its steps."""
-        records = with_end(*rollout).obs['frame'].records
+        film, n = _film(env, rollout, reveal), len(rollout.episode) + 1
         rows, values = step_table(rollout, factor_list(env) if reveal else [])
-        film = DrawnFrames(env.unwrapped, records, reveal=reveal)
-        self.player.show(film, value=min(t, len(records) - 1), label=label, table=rows, table_values=values)
-        self.help.value = explain(env.unwrapped)
+        self.player.show(film, n=n, value=min(t, n - 1), label=label, table=rows, table_values=values)
+        without = '' if film is not None else Markup("<p>No pictures: its render_mode is not 'rgb_array'.</p>")
+        self.help.value = Markup(explain(env.unwrapped)) + without
 
     def draw(self, env: gymnasium.Env, rollout: Rollout, **how):
         """Draw the strips; `how` as for `_plot_rollout`."""
@@ -199,11 +221,11 @@ class _RolloutMenus:
 
     Parameters
     ----------
-    tasks : the menu of tasks
+    tasks : the menu of tasks, or None
     policies : names
     """
 
-    def __init__(self, tasks: TaskMenu, policies: Sequence[str]):
+    def __init__(self, tasks: TaskMenu | None, policies: Sequence[str]):
         style = dict(description_width='62px')
         self.tasks = tasks
         self.policy = menu('Policy', policies, 242, style=style)
@@ -219,7 +241,7 @@ class _RolloutMenus:
     @property
     def locked(self) -> list[W.Widget]:
         """Controls that are disabled while a policy plays."""
-        return [*self.tasks.parts, self.policy, self.seed, self.against]
+        return [*(self.tasks.parts if self.tasks else ()), self.policy, self.seed, self.against]
 
     def offer(self, rollouts: Sequence[Rollout], factors: Sequence[Factor]):
         """Offer episodes, and factors or groups to show alone."""
@@ -240,16 +262,20 @@ class _RolloutMenus:
             self.against.options = options
 
 # %% ../../../nbs/08_widgets/agents/01_pomdp.ipynb #b24b9823
+_MAX_STEPS = 200  # of an environment that may never end, and whose pictures are kept
+
+
 class EnvironmentExplorer(Explorer):
     """Watch a policy play a task: picture, observations, hidden state and rewards, linked.
 
     Parameters
     ----------
-    task : such as 'MineSweeper-easy'
+    task : such as 'MineSweeper-easy'; or any Gymnasium environment, with pictures if it has render_mode='rgb_array'
     policies : name -> your own policy, anything that `srlviz.core.policies.as_policy` accepts
     policy, seed, episode, t, reveal : initial values of the traits
     episodes : number of episodes for each choice, those of `srlviz.data.popgym.record_pomdp(task, policy=, seed=)`
     flat : your own policies observe as in the paper
+    max_steps : of an episode; None plays to its end, and an environment that you give for at most 200 steps
     interactive : see `Explorer`
 
     Traits: task, policy ('random', 'oracle' or your own), seed, episode, t (up to the instant after the last action),
@@ -267,7 +293,7 @@ class EnvironmentExplorer(Explorer):
 
     def __init__(
         self,
-        task: str = 'RepeatPrevious-easy',
+        task: str | gymnasium.Env = 'RepeatPrevious-easy',
         policies: Mapping[str, object] | None = None,
         *,
         policy: str = 'random',
@@ -277,20 +303,32 @@ class EnvironmentExplorer(Explorer):
         reveal: bool = True,
         episodes: int = 5,
         flat: bool = False,
+        max_steps: int | None = None,
         interactive: bool | None = None,
     ):
         super().__init__(interactive)
-        self.rollouts = _Rollouts(policies or {}, episodes, flat)
+        env = None if isinstance(task, str) else task
+        if env is not None and max_steps is None:
+            max_steps = _MAX_STEPS
+        self.rollouts = _Rollouts(policies or {}, episodes, flat, env, max_steps)
         self.view = _RolloutView()
-        tasks = TaskMenu(make_world(task).unwrapped, lambda chosen: self.set_trait('task', chosen))
+        if env is None:
+            tasks = TaskMenu(make_world(task).unwrapped, lambda chosen: self.set_trait('task', chosen))
+        else:
+            tasks, task = None, task_of(env.unwrapped)
         self.menus = _RolloutMenus(tasks, self.rollouts.names)
         self.task, self.policy, self.seed, self.reveal = task, policy, seed, reveal
-        left = [row(*tasks.parts), self.view.help, self.status, self.player]
+        left = [*([row(*tasks.parts)] if tasks else []), self.view.help, self.status, self.player]
         self.children = [columns(left, [*self.menus.parts, self.plot])]
         self._bind_parts()
         self.add_class('srlviz-environment-explorer')
         self.start_reacting()
         self.seek(episode, t)
+
+    @classmethod
+    def of_world(cls, world, recording: None = None, **options) -> 'EnvironmentExplorer':
+        """Watch policies that play a world's `play`."""
+        return cls(played(world, recording), **options)
 
     def __repr__(self):
         where = f"policy={self.policy!r}, seed={self.seed}, episode={self.episode}, t={self.t}"
@@ -301,7 +339,8 @@ class EnvironmentExplorer(Explorer):
         name = proposal['trait'].name
         value = proposal['value']
         if name == 'task':
-            return task_of(check_task(value).unwrapped)
+            is_given = self.rollouts.env is not None
+            return value if is_given and self.quiet else task_of(check_task(value, is_given).unwrapped)
         if name == 'episode':
             return check_index('episode', value, self.rollouts.n)
         if name == 't':
@@ -338,7 +377,8 @@ class EnvironmentExplorer(Explorer):
 
     def figure(self) -> go.Figure:
         """Draw the static form: the frame, and all strips with the step marked."""
-        picture = self.env.unwrapped.sheet(with_end(*self.rollout).obs['frame'].records[self.t], self.reveal).array()
+        film = _film(self.env, self.rollout, self.reveal)
+        picture = None if film is None else np.asarray(film[self.t])
         title = f'{self.task}, {self.policy}, seed {self.seed}, episode {self.episode}, t = {self.t}'
         return _plot_rollout(self.env, self.rollout, t=self.t, frame=picture, title=title, **self._look())
 
@@ -352,7 +392,8 @@ class EnvironmentExplorer(Explorer):
     def _play_choice(self):
         """Play the chosen episodes and offer them and their factors; keep the episode and, if possible, the factor."""
         with self.quietly():
-            self.menus.tasks.show(self.task)
+            if self.menus.tasks:
+                self.menus.tasks.show(self.task)
             rollouts = self._played_by(self.policy)
             episode = self.episode
             factor = self.factor
@@ -416,7 +457,7 @@ class EnvironmentExplorer(Explorer):
     def _draw(self, note: str = ''):
         """Draw the strips, and describe the episode."""
         self.view.draw(self.env, self.rollout, **self._look())
-        limits = self.env.unwrapped.return_range
+        limits = getattr(self.env.unwrapped, 'return_range', ())
         means = self.rollouts.means(self.task, self.seed)
         words = _rollout_words(self.rollout.episode, self.policy, means, self.rollouts.n, limits)
         self.status.show_message(Markup('{}{}').format(note, words))

@@ -489,6 +489,11 @@ class RAMExplorer(Explorer):
             self.bind(address=(self.region, 'address'), box=(self.region, 'box'))
             self.on(self.picture.view, 'box', lambda _: self.set_trait('view', 'region'))
 
+    @classmethod
+    def of_world(cls, world, recording: Recording | None = None, **options) -> 'RAMExplorer':
+        """Open a running game, `world.lab`."""
+        return cls(world.lab, recording, **options)
+
     def __repr__(self):
         what = f'address={self.address}, value={self.value}, view={self.view!r}, box={self.box}'
         return f'RAMExplorer({self.lab.game}, {what})'
