@@ -39,7 +39,8 @@ def _share_words(r, name: str) -> str:
 def plot_observability_gap(closed: pd.DataFrame) -> go.Figure:
     """Draw the gap of each task, and the returns of memories within it.
 
-    The bar ends at the best of several fully observable agents. A diamond is the oracle, if the table has it.
+    The bar ends at the best of several fully observable agents. A diamond is the oracle, if the table has it. Open
+    marks are of memories whose fully observable agent is another's.
 
     Parameters
     ----------
@@ -63,13 +64,14 @@ def plot_observability_gap(closed: pd.DataFrame) -> go.Figure:
             marks.append(
                 pd.DataFrame(dict(label=tasks['task'], series=name, value=tasks[column], hover=hover)).dropna()
             )
-    methods = list(dict.fromkeys(closed['method']))
+    twins = closed.groupby('method', sort=False)['twin'].agg(lambda names: ', '.join(dict.fromkeys(names)))
+    for i, (method, names) in enumerate(twins.items()):
+        symbol = SYMBOLS[i % len(SYMBOLS)] + '-open' * (_mark_name(method, names) != method)
+        looks[method] = dict(symbol=symbol, size=11, color=method_color(method))
     rows = []
     for r in closed.itertuples():
-        name = _mark_name(r.method, r.twin)
-        symbol = SYMBOLS[methods.index(r.method) % len(SYMBOLS)] + '-open' * (name != r.method)
-        looks[name] = dict(symbol=symbol, size=11, color=method_color(r.method))
-        rows.append(dict(label=r.task, series=name, value=r.value, hover=_share_words(r, name)))
+        words = _share_words(r, _mark_name(r.method, r.twin))
+        rows.append(dict(label=r.task, series=r.method, value=r.value, hover=words))
     gaps = tasks[tasks['reason'] == '']
     return plot_intervals(
         pd.concat([*marks, pd.DataFrame(rows)]),
@@ -78,6 +80,7 @@ def plot_observability_gap(closed: pd.DataFrame) -> go.Figure:
         spans=pd.DataFrame(dict(label=gaps['task'], low=gaps['blind'], high=gaps['fully_observable'])),
         axis='return',
         line=30,
+        title=f'Return of {len(twins)} memories on {len(tasks)} tasks, between blind and fully observable agents',
     )
 
 # %% ../../../nbs/07_figures/agents/03_memory_use.ipynb #ac0156b6

@@ -160,6 +160,9 @@ def _add_references(fig, lines: Mapping[str, float], named: bool, place: Mapping
             fig.add_annotation(text=f'{name} {number(value)}', x=1, xref='x domain', y=value, **look, **place)
 
 # %% ../../../nbs/07_figures/scores/02_curves.ipynb #f8485285
+_MAX_BANDS = 6  # more of them hide each other
+
+
 def plot_profile(
     table: pd.DataFrame,
     *,
@@ -173,7 +176,8 @@ def plot_profile(
 
     Parameters
     ----------
-    table : method, threshold, share, and optionally low, high. Methods whose names end in ' (paper)' are dashed
+    table : method, threshold, share, and optionally low, high: bands, of at most six methods. Methods whose names end
+        in ' (paper)' are dashed
     methods : to draw; all if None
     order, colour : method -> its sort key; its colour
     axis : name of the threshold
@@ -184,6 +188,8 @@ def plot_profile(
     known = sorted(table['method'].unique(), key=order)
     check_names('method', methods, known)
     shown = [m for m in known if methods is None or m in methods]
+    if len(shown) > _MAX_BANDS:
+        table = table.drop(columns=['low', 'high'], errors='ignore')
     fig = plot_curves(
         table[table['method'].isin(shown)].rename(columns=dict(method='label', share='value')),
         'threshold',
