@@ -165,10 +165,8 @@ def gap_closed(
                 reason = f'sight not learned: {top["mean"]:.2f} with it, the oracle has {oracle:.2f}'
             gain = run['mean'] - low['mean']
             closed = np.nan if reason else gain / gap
-            is_end = (
-                way > min_gap and top['mean'] <= oracle + min_gap
-            )  # the oracle of MineSweeper sees no more than others
-            of_oracle = gain / way if is_end else np.nan
+            is_best = top['mean'] <= oracle + min_gap  # the oracle of MineSweeper sees no more than the memories
+            of_oracle = gain / way if way > min_gap and is_best else np.nan
             ends = low['mean'], top['mean'], gap
             rows.append((task, method, run['mean'], *ends, reason, twin, oracle, closed, of_oracle))
     columns = ['task', 'method', 'value', 'blind', 'fully_observable', 'gap', 'reason', 'twin', 'oracle']
