@@ -204,7 +204,7 @@ class _RolloutView:
         rows, values = step_table(rollout, factor_list(env) if reveal else [])
         self.player.show(film, n=n, value=min(t, n - 1), label=label, table=rows, table_values=values)
         without = '' if film is not None else Markup("<p>No pictures: its render_mode is not 'rgb_array'.</p>")
-        self.help.value = Markup(explain(env.unwrapped)) + without
+        self.help.value = explain(env.unwrapped) + without
 
     def draw(self, env: gymnasium.Env, rollout: Rollout, **how):
         """Draw the strips; `how` as for `_plot_rollout`."""
