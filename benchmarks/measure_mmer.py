@@ -12,6 +12,7 @@ those of seed 0 that learned their task, as far as MAX_BYTES reaches.
 
 import argparse
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -91,10 +92,16 @@ def grids(keys: list[tuple]) -> list[dict]:
     return [dict(task=tasks, method=[m], inputs=[i], seed=[seed]) for (m, i, seed), tasks in found.items()]
 
 
+@cache
+def seconds_of_trials() -> dict[str, float]:
+    "Seconds of a core that a trial of each memory takes: the median of the shipped ones"
+    table = load_scores(TABLE)
+    return SECONDS | table[table['metric'] == 'seconds'].groupby('method')['value'].median().to_dict()
+
+
 def part(place: int, name: str, keys: list[tuple], todo: list[tuple], out: Path) -> Part:
     "A part of the trials `keys`, of which `todo` have to be run"
-    table = load_scores(TABLE)
-    seconds = SECONDS | table[table['metric'] == 'seconds'].groupby('method')['value'].median().to_dict()
+    seconds = seconds_of_trials()
     folder = out / f'mmer-{TRAINER_VERSION}'
 
     def run(workers):

@@ -121,7 +121,7 @@ class GymWorld:
 
     @property
     def play(self) -> gymnasium.Env:
-        "The environment; with `factors()` if it tells its factors"
+        "The environment; with `factors()` if its `info` has factors, or there is a function of them"
         if isinstance(self.env, _KnownFactors) and self.env.function is None:
             _, info = self.env.reset(seed=0)
             if info.get('factors') is None:

@@ -200,11 +200,13 @@ def _used(p):
 
 
 def _agent_identity(p):
-    "What identifies the agent of a row 'agent', which ships"
+    "The identity of the shipped agent that a row 'agent' reads, so that another one makes another trial"
+    if p['representation'] != 'agent':
+        return []
     try:
-        return [shipped_agent(_setting(p['world'], p['table'])).identity] if p['representation'] == 'agent' else []
+        return [shipped_agent(_setting(p['world'], p['table'])).identity]
     except (ValueError, OSError):
-        return []  # the trial says why there is none
+        return []  # the trial gives the reason
 
 
 MATRIX_VERSION = 1  # increases with every change of the scores of these trials; the shipped table holds its own
