@@ -691,8 +691,8 @@ def plot_return_ranking(
     if left_out:
         notes.append(f'without {", ".join(left_out)}: popgym changed after the paper')
     if table.attrs['tied']:
-        notes.append('a bracket joins memories that do not separate: paired over tasks, 95% intervals hold 0')
-        notes.append('two without a common bracket do not always separate, if one between them does')
+        notes.append('a bracket joins memories that do not separate over tasks')  # short enough for half a page
+        notes.append('two without a common bracket may not separate either')
     return plot_intervals(
         marks,
         looks=looks,
