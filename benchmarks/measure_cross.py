@@ -1,4 +1,4 @@
-"""Make the shipped matrix data_samples/cross_evaluation.*: every representation x every question x eleven worlds.
+"""Make the shipped matrix data_samples/cross_evaluation: every representation x every question x eleven worlds.
 
     make tables TABLES=matrix                 measure what is missing
     python benchmarks/measure_cross.py OUT    write what a folder has, of an earlier run, and docs/agreement.png
@@ -7,23 +7,24 @@ A killed run resumes. Eight of the worlds are partially observable tasks; the ex
 film of an approach is rendered once for each seed, which takes most of the time of its first trial.
 """
 
-import argparse, io, time
+import argparse, io, shutil, time
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pandas as pd
 from measure_tables import Part, measure
 from PIL import Image
 
 from srlviz.agents.player import load_agents
-from srlviz.core.files import read_json
 from srlviz.core.metrics import headlines, questions
+from srlviz.core.results import Results, results_of
 from srlviz.figures.pictures import figure_png
 from srlviz.figures.scores.matrix import plot_agreement
 from srlviz.studies.matrix.cross_evaluation import CROSS_EVALUATION, MATRIX_VERSION
 from srlviz.studies.matrix.representations import REFERENCES
-from srlviz.studies.matrix.results import Matrix, open_matrix, save_matrix, shipped_matrix
+from srlviz.studies.matrix.results import between_questions, between_seeds, between_worlds, open_matrix, shipped_matrix
 
 TASKS = (
     'RepeatFirst',
@@ -46,13 +47,13 @@ REPRESENTATIONS = (*REFERENCES, *LEARNED)
 EPOCHS = 15
 MAX_TARGETS = 16  # of a world whose single targets ship; Concentration-easy has 108
 ROOT = Path(__file__).parents[1]
-TABLE = ROOT / 'data_samples' / 'cross_evaluation.csv'
+TABLE = ROOT / 'data_samples' / 'cross_evaluation'
 
 
-def shipped() -> Matrix | None:
+def shipped() -> Results | None:
     "The shipped matrix, if it is of the current version"
-    about = read_json(TABLE.with_suffix('.json'))['about'] if TABLE.exists() else {}
-    return shipped_matrix() if about.get('version') == MATRIX_VERSION else None
+    matrix = shipped_matrix() if TABLE.exists() else None
+    return matrix if matrix is not None and matrix.about.get('version') == MATRIX_VERSION else None
 
 
 def parts(out: Path) -> Iterator[Part]:
@@ -81,15 +82,15 @@ def parts(out: Path) -> Iterator[Part]:
             yield Part(1, 'matrix', f'{world}, seed {seed}', len(REPRESENTATIONS), len(missing), hours, run)
 
 
-def four_digits(matrix: Matrix) -> Matrix:
+def four_digits(matrix: Results) -> Results:
     "Keep four digits, and of single targets the headline metrics, in worlds of few targets"
     scores = matrix.scores.assign(value=[float(f'{v:.4g}') for v in matrix.scores['value'].astype(float)])
     is_headline = scores['metric'] == scores['group'].map(headlines())
     few = scores.groupby('task')['target'].transform('nunique') <= MAX_TARGETS
-    return Matrix(scores[is_headline & few | (scores['target'] == 'mean')], matrix.reasons)
+    return results_of(scores[is_headline & few | (scores['target'] == 'mean')], matrix.reasons)
 
 
-def merged(old: Matrix | None, new: Matrix) -> Matrix:
+def merged(old: Results | None, new: Results) -> Results:
     "Replace what was measured again"
     if old is None:
         return new
@@ -98,7 +99,7 @@ def merged(old: Matrix | None, new: Matrix) -> Matrix:
     scores = pd.concat([old.scores[~is_new], new.scores], ignore_index=True)
     cells = set(scores[['method', 'task', 'group']].itertuples(index=False, name=None))
     reasons = {key: reason for key, reason in {**old.reasons, **new.reasons}.items() if key not in cells}
-    return Matrix(scores, reasons)
+    return results_of(scores, reasons)
 
 
 def save(out: Path) -> None:
@@ -115,16 +116,20 @@ def save(out: Path) -> None:
         left_out=sorted(name for name, question in questions().items() if question.cost == 'slow'),
         packages={name: version(name) for name in ('torch', 'numpy', 'scikit-learn')},
     )
-    matrix = Matrix(scores.reset_index(drop=True), dict(sorted(matrix.reasons.items())))
-    save_matrix(matrix, TABLE, metadata)
+    references = tuple(name for name in REFERENCES if name in {*scores['method']})
+    matrix = results_of(scores, dict(sorted(matrix.reasons.items())), references=references, about=metadata)
+    with TemporaryDirectory(dir=TABLE.parent) as folder:
+        new = matrix.save(Path(folder) / 'new', data=False)
+        shutil.rmtree(TABLE, ignore_errors=True)
+        new.rename(TABLE)
     draw_agreement(matrix).save(ROOT / 'docs' / 'agreement.png', optimize=True)
 
 
-def draw_agreement(matrix: Matrix) -> Image.Image:
+def draw_agreement(matrix: Results) -> Image.Image:
     "Draw the two maps of agreement side by side"
-    worlds = pd.concat([matrix.between_worlds(), matrix.between_seeds()], ignore_index=True)
+    worlds = pd.concat([between_worlds(matrix), between_seeds(matrix)], ignore_index=True)
     figures = [
-        plot_agreement(matrix.between_questions(), title='by two questions, mean over worlds and seeds'),
+        plot_agreement(between_questions(matrix), title='by two questions, mean over worlds and seeds'),
         plot_agreement(worlds, title='in two worlds, and (diagonal) with two seeds of one; mean over questions'),
     ]
     images = [Image.open(io.BytesIO(figure_png(figure))).convert('RGB') for figure in figures]

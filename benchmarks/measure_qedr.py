@@ -26,7 +26,8 @@ from srlviz.core.questions import save_answers
 from srlviz.evaluate.qedr import category_names
 from srlviz.evaluate.targets import landing_targets
 from srlviz.studies.papers.landing import encoder_input, input_columns, set_name
-from srlviz.studies.papers.probing import encode_method, fit_method, record_game
+from srlviz.evaluate.ask import encode
+from srlviz.studies.papers.probing import fit_method, record_game
 from srlviz.studies.papers.qedr import qedr_ways, byte_categories, qedr_rows, window_inputs
 
 SAMPLES = sample_path('paper_scores.csv').parent
@@ -65,7 +66,7 @@ def landing(folder: Path) -> None:
         flights, targets = questions[p['data'], p['protocol']]
         encoder = load_encoder(file)
         sensors = input_columns(flights, p['inputs'], p['protocol'])
-        codes = encode_method(encoder, encoder_input(targets.windows, p['inputs'], p['every'], sensors))
+        codes = encode(encoder, encoder_input(targets.windows, p['inputs'], p['every'], sensors))
         results = qedr_ways(*window_inputs(codes, targets), ('lasso', 'forest', 'xeval'), seed=p['seed'])
         columns = dict(inputs=p['inputs'], seed=p['seed'], method=method, data=set_name(flights, p['protocol']))
         columns['budget'] = int(flights['fit'].n_steps)
@@ -80,7 +81,7 @@ def games(out: Path, names: list[str]) -> None:
             if is_done(f'atari_{game}_{method}'):
                 continue
             encoder = fit_method(method, fit, out=out, encoder=ENCODER, quick=True)
-            codes = encode_method(encoder, probe)
+            codes = encode(encoder, probe)
             results = qedr_ways(*align(codes, probe), ['lasso'], categories=byte_categories(game))
             columns = dict(method=method, data='random', inputs='frames', budget=BUDGET['encoder_frames'])
             rows = qedr_rows(results, study='qedr', task=game, group='ram', **columns)

@@ -13,7 +13,7 @@ import pandas as pd, torch
 
 from srlviz.evaluate.order import order_agreement
 from srlviz.evaluate.questions.frozen_return import FrozenReturn
-from srlviz.studies.matrix.cross_evaluation import ask_all, code_questions
+from srlviz.evaluate.ask import ask_all, code_questions
 from srlviz.studies.matrix.representations import Budget, fitted, moment_codes
 from srlviz.studies.matrix.settings import find_setting
 

@@ -3,7 +3,8 @@
 recording = srlviz.record('pong', 2000)         # play a game; keep frames and labelled RAM; any of catalog('worlds')
 knows = srlviz.probe(net, recording)            # which state variables can be read off the codes of your network?
 card = srlviz.scorecard(net)                    # all questions about it, beside reference rows, with intervals
-srlviz.explore(knows)                           # widgets for a recording, codes, encoder, memory, agent, scores, name
+results = srlviz.ask(encoders, recordings)      # any questions about any representations in any recordings
+srlviz.explore(knows)                           # widgets for results, a recording, encoder, memory, agent, scores, name
 srlviz.load(path)                               # whatever the kit wrote
 srlviz.check(encoder)                           # does it follow the rules of its protocol?
 
@@ -21,7 +22,9 @@ _FRONT_DOOR = {
     'Factor': 'core.recordings',
     'ProbeCallback': 'studies.probe_callback',
     'Recording': 'core.recordings',
+    'Results': 'core.results',
     'align': 'core.recordings',
+    'ask': 'evaluate.ask',
     'catalog': 'core.names',
     'check': 'core.protocols',
     'explore': 'studies.explore',

@@ -329,6 +329,33 @@ class Answer:
             raise ValueError(f"{path} holds an answer to {answer.question.name!r}, not a {cls.__name__}")
         return answer
 
+    def worst(self, n: int = 8, apart: int = 12) -> pd.DataFrame:
+        """Select the items where any target is most wrong, at a distance from each other.
+
+        Parameters
+        ----------
+        n : maximum number of items; fewer if fewer are wrong
+        apart : minimum distance between steps of one episode
+
+        Returns
+        -------
+        DataFrame with columns factor, episode, t, truth, predicted, error (> 0, in standard deviations), worst first;
+        empty without items, and where they have no index (episode, t)
+        """
+        truth, predicted, rows = self.truth, self.predicted, []
+        if truth.size and list(truth.index.names) == ['episode', 't']:
+            errors = np.stack([_errors(truth[name], predicted[name]) for name in truth], axis=1)  # (n_items, n_targets)
+            target, error = errors.argmax(axis=1), errors.max(axis=1)
+            for item in np.argsort(-error, kind='stable'):
+                if len(rows) == n or error[item] <= 0:
+                    break
+                episode, t = truth.index[item]
+                if all(episode != row[1] or abs(t - row[2]) >= apart for row in rows):
+                    name = truth.columns[target[item]]
+                    values = [table[name].iloc[item] for table in (truth, predicted)]
+                    rows.append((name, int(episode), int(t), *values, float(error[item])))
+        return pd.DataFrame(rows, columns=['factor', 'episode', 't', 'truth', 'predicted', 'error'])
+
     def add_permuted(self, chance: 'Answer') -> None:
         """Store the scores of an answer with permuted codes as this answer's chance level; see `permute_episodes`."""
         rows = []
@@ -360,6 +387,15 @@ def _with_mean(resampled: pd.DataFrame, sample: pd.DataFrame, over_targets: bool
         return resampled.assign(mean=np.nan)
     known = [target for target in resampled if not sample[target].isna().any()]
     return resampled.assign(mean=resampled[known].mean(axis=1, skipna=False))
+
+
+def _errors(truth: pd.Series, predicted: pd.Series) -> np.ndarray:
+    "Errors of one target, in standard deviations of its truth; 0 where a value is missing"
+    if not all(pd.api.types.is_numeric_dtype(column) for column in (truth, predicted)):
+        return (truth.astype(str) != predicted.astype(str)).to_numpy(float)
+    deviation = truth.astype(float).std(ddof=0)
+    error = (predicted.astype(float) - truth.astype(float)).abs() / (deviation or 1.0)
+    return np.nan_to_num(error.to_numpy(float), posinf=0)
 
 
 def _values_of_table(table: pd.DataFrame) -> dict[str, pd.Series]:
@@ -513,7 +549,9 @@ class Question:
         return dataclasses.asdict(self) if dataclasses.is_dataclass(self) else {}
 
     @_checked
-    def ask(self, subject, recording: Recording, *, seed: int = 0, progress: bool = True) -> Answer:
+    def ask(
+        self, subject, recording: Recording, *, seed: int = 0, progress: bool = True, permuted: bool = True
+    ) -> Answer:
         """Evaluate a subject on a recording.
 
         Parameters
@@ -523,6 +561,7 @@ class Question:
         recording : with factors and the splits 'probe', 'valid' and 'test'
         seed : of all random numbers
         progress : show a progress bar
+        permuted : also measure chance, with the codes of other episodes, if a metric needs it
 
         Raises
         ------
@@ -532,7 +571,7 @@ class Question:
         check_whole(seed, 'seed')
         codes, factors = self.pair(subject, recording)
         kinds = {f.name: f.kind for f in recording.factors}
-        answer = self.answer(codes, factors, kinds=kinds, seed=seed, progress=progress)
+        answer = self.answer(codes, factors, kinds=kinds, seed=seed, progress=progress, permuted=permuted)
         answer.warn(overlapping_windows(recording))
         return answer
 
@@ -543,7 +582,12 @@ class Question:
         def paired():
             is_read = np.isin(recording.split, splits)
             read = recording if is_read.all() else recording.replace(split=np.where(is_read, recording.split, ''))
-            return align(codes, read, gaps=True)
+            aligned = align(codes, read, gaps=True)
+            if read.factors and not any(len(table.columns) for table in aligned[1].values()):
+                raise ValueError(
+                    "codes are of whole episodes, and factors are of steps; an encoder with pool=None codes steps"
+                )
+            return aligned
 
         paired_codes, factors = _once(f'codes and factors of {splits}', (codes, recording), paired)
         return dict(paired_codes), dict(factors)

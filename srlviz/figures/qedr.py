@@ -22,7 +22,8 @@ from .frames import category_ticks
 from .inks import GRID, INK, LINE, MUTED, SEQUENTIAL, WRONG
 from .landing.targets import jitter
 from .scores.curves import plot_curves
-from .scores.score_map import broken_lines, cell_shapes, number, shortened
+from ..core.metrics import number
+from .scores.score_map import broken_lines, cell_shapes, shortened
 from .style import PALETTE, category_color, category_key, color_bar, mixed, style
 
 # %% ../../nbs/07_figures/07_qedr.ipynb #4756ce76

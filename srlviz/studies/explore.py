@@ -22,7 +22,8 @@ from ..core.names import catalog, imported, spelled, unique_name, unknown
 from ..core.protocols import protocol_of
 from ..core.questions import Answer
 from ..core.recordings import Episode, Recording, as_recording
-from ..core.scores import SCORE_COLUMNS, check_scores
+from ..core.results import Results
+from ..core.scores import SCORE_COLUMNS, check_scores, split_label
 from ..core.views.cameras import cameras
 from ..core.views.coded import with_coded_words
 from ..core.views.windows import windows
@@ -212,23 +213,18 @@ _PROTOCOLS = dict(encoder='encoders', memory='memories', agent='agents')  # prot
 
 def _several(x) -> Subject:
     "The subject of encoders, memories, agents, answers, maps, codes or widgets: one of them, or several by name"
-    from srlviz.studies.matrix.results import Matrix
-    from srlviz.studies.matrix.scorecard import Scorecard, merge_cards
-    from srlviz.studies.quick import Probed
-
-    if isinstance(x, Probed):
-        return Subject('probe', x)
-    if isinstance(x, Matrix):
-        return Subject('matrix', x)
+    if isinstance(x, Results):
+        return Subject('results', x)
     values = list(x.values()) if isinstance(x, Mapping) else x if isinstance(x, (list, tuple)) else [x]
-    if values and all(isinstance(value, Scorecard) for value in values):
-        return Subject('scorecard', values[0] if len(values) == 1 else merge_cards(values))
+    if values and all(isinstance(value, Results) for value in values):
+        from srlviz.studies.matrix.scorecard import merge_cards
+
+        return Subject('results', merge_cards(values))
     kinds = [_kind_of(value) for value in values]
     if not kinds or '' in kinds:
         raise ValueError(
             f"there is no widget for {x!r:.80} ({type(x).__name__}); explore takes a recording, codes, maps, answers, "
-            "scores, encoders, memories, agents, a scorecard, a matrix, a result of srlviz.probe, or the name of a "
-            "game, task, memory or encoder, or a path"
+            "scores, results, encoders, memories, agents, the name of a game, task, memory or encoder, or a path"
         )
     kind = kinds[0]
     if len({*kinds}) > 1:
@@ -435,25 +431,45 @@ def _open_answers(answers, recording, widget, options):
     return answer_board(separate, recording, **options)
 
 
-def _open_probe(probed, recording, widget, options):
-    _refuse_recording(recording, 'a result of srlviz.probe')
-    if widget in ('CodesExplorer', 'NearestFrames'):
-        return _open_codes(probed.codes, probed.recording, widget, options)
+def _results_widget(results: Results) -> str:
+    "The widget of results: targets x representations for one question about classes, questions x representations else"
+    kinds = {type(question).name for question in results.questions.values()}
+    if len(results.tasks) > 1 or not results.answers or not kinds <= {'probe', 'regression'}:
+        return 'CrossMatrix'
+    return 'ProbeHeatmap' if results.labelled('f1') else 'ScoreBoard'
+
+
+def _probe_scores(results: Results, answers: Mapping[str, Answer]) -> pd.DataFrame:
+    "The scores of probes with the categories of factors as groups, and their means; codes that are constant once"
+    first = results.scores.iloc[0]
+    key = {name: first[name] for name in ('study', 'task', 'data', 'inputs', 'budget', 'seed')}
+    groups = {f.name: f.group for f in results.recording.factors}
+    tables = [a.scores(method=split_label(label)['method'], groups=groups, **key) for label, a in answers.items()]
+    return check_scores(pd.concat(tables).drop_duplicates(ignore_index=True))
+
+
+def _open_results(results, recording, widget, options):
+    _refuse_recording(recording, 'results, which have recordings of their own,')
+    widget = widget or _results_widget(results)
+    if widget in _OF_CODES:
+        return _open_codes(results.codes, results.recording, widget, options)
+    if widget == 'CrossMatrix':
+        return catalog('widgets')[widget](results, **options)
+    answers = results.labelled('f1')
+    if widget == 'ScoreBoard':
+        from srlviz.widgets.board import answer_board
+
+        answers = answers or results.labelled('r2_linear')
+        return answer_board(answers, results.recording, **options)
+    if not answers:
+        raise ValueError(f"{widget} shows factors that are classes, and no question was asked about any")
+    scores = _probe_scores(results, answers)
     if widget == 'Workbench':
-        return probed.workbench(**options)
-    return catalog('widgets')['ProbeHeatmap'](probed.scores, probed.results, probed.recording, **options)
+        from srlviz.evaluate.maps import code_maps
 
-
-def _open_card(card, recording, widget, options):
-    _refuse_recording(recording, 'a scorecard')
-    return card.widget(**options)
-
-
-def _open_matrix(matrix, recording, widget, options):
-    from srlviz.studies.matrix.results import matrix_board
-
-    _refuse_recording(recording, 'a matrix')
-    return matrix_board(matrix, **options)
+        codes = results.codes
+        options = dict(maps=code_maps(codes) or None, codes=codes) | options
+    return catalog('widgets')[widget](scores, answers, results.recording, **options)
 
 
 def _open_runs(folder, recording, widget, options):
@@ -547,9 +563,7 @@ WIDGETS = {
     'agents': Widgets(('EnvironmentExplorer', 'MemoryExplorer', 'MMERDashboard'), _open_agents),
     'scores': Widgets((*_DASHBOARDS, 'ScoreBoard'), _open_scores),
     'answers': Widgets(_OF_ANSWER, _open_answers),
-    'probe': Widgets(('ProbeHeatmap', *_OF_CODES, 'Workbench'), _open_probe),
-    'scorecard': Widgets(('CrossMatrix',), _open_card),
-    'matrix': Widgets(('CrossMatrix',), _open_matrix),
+    'results': Widgets(('CrossMatrix', 'ProbeHeatmap', 'ScoreBoard', *_OF_CODES, 'Workbench'), _open_results),
     'runs': Widgets(('RunMonitor',), _open_runs),
     'workbench': Widgets(('Workbench',), _open_workbench),
     'question': Widgets(_OF_ANSWER, _open_question),
@@ -562,10 +576,10 @@ def explore(x=None, recording=None, *, widget: str = '', **options):
     Parameters
     ----------
     x : a recording; codes, or maps of codes; an encoder, torch module, memory or agent, or several by name; an answer
-        or several; a score table; a scorecard, or several; a matrix; a result of `srlviz.probe`; the name of a game,
-        task, memory, encoder or question, which opens on sample data; a Gymnasium environment; widgets, which are
-        arranged in a workbench; a path to any of these, or to a folder of runs; paths of tables; or a DataFrame of rows
-        in time with episode= or other keywords of tables
+        or several; results, of one call or several; a score table; the name of a game, task, memory, encoder or
+        question, which opens on sample data; a Gymnasium environment; widgets, which are arranged in a workbench; a
+        path to any of these, or to a folder of runs; paths of tables; or a DataFrame of rows in time with episode= or
+        other keywords of tables
     recording : the recording that was encoded, or that a memory reads, or that stands beside scores; or its path, or
         a table; or the name of a world, whose sample is used
     widget : the name of another widget of `WIDGETS` for this kind of x

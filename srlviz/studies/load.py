@@ -35,9 +35,11 @@ FILE_KINDS = {
     'flights': FileKind('a set of flights', 'srlviz.data.landing.flights', 'read_flights'),
     'lerobot': FileKind('a LeRobot data set', 'srlviz.data.importers', 'load_lerobot'),
     'targets': FileKind('supervised targets', 'srlviz.evaluate.prediction.target_table', 'load_targets'),
-    'probe': FileKind('a result of srlviz.probe', 'srlviz.studies.quick', 'load_probe'),
+    'results': FileKind('results', 'srlviz.core.saved_results', 'load_results'),
+    'probe': FileKind('a probe of srlviz 0.2.0', 'srlviz.core.results_0_2', 'load_probe'),
+    'scorecard': FileKind('a scorecard of srlviz 0.2.0', 'srlviz.core.results_0_2', 'load_card'),
+    'matrix': FileKind('a matrix of srlviz 0.2.0', 'srlviz.core.results_0_2', 'load_matrix'),
     'answers': FileKind('answers', 'srlviz.core.questions', 'load_answers'),
-    'scorecard': FileKind('a scorecard', 'srlviz.studies.matrix.scorecard', 'load_card'),
     'scores': FileKind('a table of scores', 'srlviz.core.scores', 'load_scores'),
     'table': FileKind('a table of rows in time', 'srlviz.data.importers', 'load_csv'),
     'encoder': FileKind('an encoder', 'srlviz.core.saving', 'load_encoder'),
@@ -45,7 +47,8 @@ FILE_KINDS = {
     'agents': FileKind('a folder of agents', 'srlviz.agents.player', 'load_agents'),
     'workbench': FileKind('a workbench', 'srlviz.widgets.workbench', 'load_workbench'),
 }
-_MARKERS = {'targets.json': 'targets', 'probe.json': 'probe', 'workbench.json': 'workbench', 'scores.csv': 'scores'}
+_MARKERS = {'targets.json': 'targets', 'results.json': 'results', 'probe.json': 'probe', 'workbench.json': 'workbench'}
+_MARKERS |= {'scores.csv': 'scores'}
 _FORMATS = {'srlviz recording': 'recording', 'srlviz-flights': 'flights'}  # in meta/info.json
 
 # %% ../../nbs/09_studies/08_load.ipynb #b9a5df42
@@ -144,22 +147,25 @@ def _table_kind(path: Path) -> str:
     return 'scores' if {'study', 'metric', 'value'} <= {*table_header(path)} else 'table'
 
 
+_JSON_FORMATS = {'srlviz scorecard': 'scorecard', 'srlviz cross evaluation': 'matrix'}
+
+
 def _json_kind(path: Path) -> str | None:
-    "Tell a scorecard from other JSON by its format; None if it is no JSON, and not called so."
+    "Find the kind of JSON by its format; None if it is no JSON, and not called so."
     try:
         content = read_json(path)
     except ValueError:
         if path.suffix.lower() == '.json':
             raise
         return None
-    return 'scorecard' if isinstance(content, dict) and content.get('format') == 'srlviz scorecard' else ''
+    return _JSON_FORMATS.get(content.get('format'), '') if isinstance(content, dict) else ''
 
 
 _DAMAGED = {'.npz': _npz_kind, '.safetensors': _tensors_kind}
 
 # %% ../../nbs/09_studies/08_load.ipynb #49bb0aab
 def load(path: str | Path, kind: str = '', **options):
-    """Open a file or folder of the kit: a recording, flights, encoder, agent, answers, scores, a scorecard, probe, ...
+    """Open a file or folder of the kit: a recording, flights, encoder, agent, answers, scores, results, ...
 
     Parameters
     ----------

@@ -474,7 +474,7 @@ def _content(name: str, value) -> str:
         return _to_json(value)
     if isinstance(value, str) and not (len(value) < 1000 and os.path.exists(value)):
         return _to_json(value)
-    from srlviz.studies.methods import Unknown, content_of  # loads torch, which takes seconds
+    from srlviz.core.recipes import Unknown, content_of  # loads torch, which takes seconds
 
     try:
         return _to_json(content_of(value, name))

@@ -6,23 +6,26 @@
 __all__ = ['MatrixTable', 'largest_error', 'CrossMatrix']
 
 # %% ../../nbs/08_widgets/11_matrix.ipynb #8cc07c83
-from collections.abc import Mapping
+from pathlib import Path
 
 import pandas as pd
 import plotly.graph_objects as go
 import traitlets
+from markupsafe import Markup
 
-from ..core.metrics import metric_label, questions
+from ..core.metrics import metric_label
 from ..core.questions import Answer, warning_words
 from ..core.recordings import Recording
-from ..core.scores import check_scores
+from ..core.result_tables import reason_lines, recording_words, warning_lines, words_table
+from ..core.results import Results
+from ..core.views.cameras import pick_camera
 from ..evaluate.order import column_ranks
-from ..evaluate.prediction.errors import worst_moments
+from ..figures.frames import frame_uri
 from ..figures.probe import plot_probe_trace
 from ..figures.scores.intervals import plot_intervals
 from ..figures.scores.matrix import plot_matrix
 from ..figures.style import pretty
-from .base import Explorer, SafeHTML, columns
+from .base import Explorer, SafeHTML, columns, write_page
 from .board import HALF_PAGE, Board, Choice, blank_figure
 from .moment import Moment
 from .views import PlotView
@@ -33,31 +36,18 @@ class MatrixTable:
 
     Parameters
     ----------
-    scores : a score table whose group is the question, as `srlviz.studies.matrix.cross_evaluation.cross_trial` returns
-    reasons : (representation, world, question) -> why there is no score
-    references : representations to list first, in this order
+    results : whose references are listed first
 
     Attributes: tasks, questions, methods.
     """
 
-    def __init__(
-        self,
-        scores: pd.DataFrame,
-        reasons: Mapping[tuple[str, str, str], str] | None = None,
-        references: tuple[str, ...] = (),
-    ):
-        self.scores = check_scores(scores)
-        self.reasons = dict(reasons or {})
-        known = questions()
-        named = [*dict.fromkeys([*self.scores['group'], *(question for _, _, question in self.reasons)])]
-        self.questions = sorted(name for name in named if name in known)
-        if not self.questions:
-            raise ValueError("scores has no question in its column 'group'")
-        self.headlines = {name: known[name].headline for name in self.questions}
-        self.tasks = [*dict.fromkeys([*self.scores['task'], *(task for _, task, _ in self.reasons)])]
-        methods = [*dict.fromkeys([*self.scores['method'], *(method for method, _, _ in self.reasons)])]
-        self.methods = [*(m for m in references if m in methods), *(m for m in methods if m not in references)]
-        self.references = references
+    def __init__(self, results: Results):
+        self.scores, self.reasons = results.scores, results.reasons
+        self.questions = sorted(results.questions)
+        self.headlines = {name: results.questions[name].headline for name in self.questions}
+        self.asked = results.questions
+        self.tasks, self.references = results.tasks, results.references
+        self.methods = [*self.references, *results.own]
 
     def cell(self, method: str, task: str, question: str) -> pd.DataFrame:
         """Return the rows of a cell, of its headline metric."""
@@ -89,7 +79,7 @@ class MatrixTable:
         """Return which direction of a headline metric is better."""
         for name, headline in self.headlines.items():
             if headline == metric:
-                return questions()[name].metrics[metric].better
+                return self.asked[name].metrics[metric].better
         return 'higher'
 
 # %% ../../nbs/08_widgets/11_matrix.ipynb #9d9c834e
@@ -99,11 +89,11 @@ _VIEWS = {'questions': ('task', 'group'), 'worlds': ('group', 'task')}
 def largest_error(answer: Answer) -> tuple[str, int, int] | None:
     """Find the factor, episode and step where predictions are most wrong; the first, if none is; None without items.
 
-    Errors of factors are compared as in `srlviz.evaluate.prediction.errors.worst_moments`.
+    Errors of factors are compared as by `Answer.worst`.
     """
     if not answer.truth.size:
         return None
-    worst = worst_moments(answer.truth, answer.predicted, n=1)
+    worst = answer.worst(n=1)
     if not len(worst):
         return (str(answer.truth.columns[0]), *map(int, answer.truth.index[0]))
     return str(worst['factor'][0]), int(worst['episode'][0]), int(worst['t'][0])
@@ -114,12 +104,7 @@ class CrossMatrix(Board, Explorer):
 
     Parameters
     ----------
-    scores : a score table whose group is the question
-    answers : (representation, world, question) -> Answer; what a click opens
-    recordings : world -> the recording of the answers; without it no moment is shown
-    reasons : (representation, world, question) -> why there is no score
-    references : representations to list first
-    intervals : method, task, group, target, value, low, high of headline metrics, drawn where there is no answer
+    results : a click on a cell opens its answer and its recording, if they are there
     task, question : initial values;  interactive : see `Explorer`
 
     Traits: view ('questions' of a world, or 'worlds' of a question), task, question, method, factor, episode, t.
@@ -140,26 +125,20 @@ class CrossMatrix(Board, Explorer):
 
     def __init__(
         self,
-        scores: pd.DataFrame,
-        answers: Mapping | None = None,
-        recordings: Mapping[str, Recording] | None = None,
+        results: Results,
         *,
-        reasons: Mapping | None = None,
-        references: tuple[str, ...] = (),
-        intervals: pd.DataFrame | None = None,
         task: str = '',
         question: str = '',
         interactive: bool | None = None,
     ):
         super().__init__(interactive)
-        self.table = MatrixTable(scores, reasons, tuple(references))
-        self.answers, self.recordings = answers or {}, recordings or {}
-        self.intervals = intervals
+        self.results, self.table = results, MatrixTable(results)
+        self.answers, self.recordings = results.answers, results.recordings
         self.details = [
             PlotView(label='the chosen cell', scrub=k > 0, config=dict(displayModeBar=False)) for k in range(2)
         ]
         self.hint = SafeHTML()
-        self.make_parts(task=task, question=question)
+        self.make_parts(task=task, question=question or self._first_question())
         right = [self.menu_row('cell'), self.hint, *self.details]
         self.moment = None
         if self.recordings:
@@ -173,6 +152,17 @@ class CrossMatrix(Board, Explorer):
         self.observe(self._on_step, ['episode', 't'])
         self.start_reacting()
         self.draw()
+        if self._is_card():
+            self.set_cell(method=results.own[0])
+
+    def _is_card(self) -> bool:
+        "Whether the results are about a few representations, the first of which is shown first"
+        return 0 < len(self.results.own) <= _MAX_ROWS
+
+    def _first_question(self) -> str:
+        "The first question with moments to show; '' for many representations"
+        moments = self.results.moments()['question'].unique() if self._is_card() else ()
+        return next(iter(moments), '')
 
     @property
     def answer(self) -> Answer | None:
@@ -278,11 +268,10 @@ class CrossMatrix(Board, Explorer):
         metric, answer = self.table.headlines[self.question], self.answer
         if answer is not None and len(answer.truth) and answer.metrics[metric].resampled:
             table = answer.interval(metric, n_resamples=200).rename(columns=dict(target='label')).assign(unit='episode')
-        elif self.intervals is not None:
-            chosen = self.intervals[['method', 'task', 'group']] == [self.method, self.task, self.question]
-            table = self.intervals[chosen.all(axis=1)].rename(columns=dict(target='label'))
         else:
-            table = rows.groupby('target', sort=False)['value'].mean().rename_axis('label').reset_index()
+            table = self.results.select(self.method, self.task, self.question).intervals()
+            table = table[table['metric'] == metric].rename(columns=dict(target='label'))
+            table = table.drop(columns=['low', 'high']) if table['low'].isna().all() else table
         title = f'{pretty(self.method)}, {pretty(self.question)}'
         table = table[table['value'].notna()].assign(colour='#56748f')
         figure = plot_intervals(
@@ -315,6 +304,79 @@ class CrossMatrix(Board, Explorer):
             self.report_errors(self.draw_detail)
 
     def figures(self) -> list[go.Figure]:
-        """Draw everything that `to_html` writes."""
+        """Draw the map, the chosen cell, and the moment."""
         moment = [] if self.moment is None else [self.moment.figure()]
         return [self.figure(), *self.detail(), *moment]
+
+    def to_html(self, path, title: str = '') -> Path:
+        """Write one offline page: of each world the map, and the scores, doubts and worst moments of a few rows."""
+        own = self.results.own
+        if len(own) > _MAX_ROWS:
+            return super().to_html(path, title)
+        return write_page(path, _page_parts(self), title or ', '.join(map(pretty, own)))
+
+# %% ../../nbs/08_widgets/11_matrix.ipynb #ec23ab0b
+_MAX_ROWS = 6  # representations whose scores stand in words on a page
+_PICTURES = 4  # of the worst moments of a question
+_STYLE = Markup(
+    '<style>table{border-collapse:collapse;font-size:14px;margin:8px 0 20px}td,th{padding:3px 10px;text-align:left;'
+    'border-bottom:1px solid #d0d7de;white-space:nowrap}.wide{overflow-x:auto}h2{font-size:18px;margin-top:32px}'
+    'h3{font-size:15px;margin-bottom:4px}p,li{font-size:14px;max-width:75em}'
+    'figure{display:inline-block;vertical-align:top;margin:4px 14px 10px 0;max-width:200px}'
+    'figcaption{font-size:12px;color:#57606a}figure img{height:140px;image-rendering:pixelated}</style>'
+)
+
+
+def _page_parts(board: 'CrossMatrix') -> list:
+    "The parts of the page of a few representations: figures, and HTML between them"
+    results = board.results
+    words = 'In brackets: 95% intervals over episodes.'
+    if results.baseline and results.intervals()['difference'].notna().any():
+        words += f' The column − {results.baseline}: paired differences to {pretty(results.baseline)}.'
+    parts = [_STYLE, Markup('<p>{}</p>').format(words)]
+    for task in results.tasks:
+        parts.append(Markup('<h2>{}</h2><p>{}</p>').format(task, recording_words(results, task)))
+        table = words_table(results, task)
+        if len(table):
+            parts += [CrossMatrix(results, task=task, interactive=False).figure(), _table_html(table)]
+        for title, lines in {'Warnings': warning_lines(results, task), 'No score': reason_lines(results, task)}.items():
+            listed = Markup('').join(Markup('<li>{}</li>').format(line) for line in lines)
+            if lines:
+                parts.append(Markup('<h3>{}</h3><ul>{}</ul>').format(title, listed))
+        parts += _moment_parts(results, task)
+    parts += [Markup('<p>{}</p>').format(note) for note in results.notes]
+    versions = results.about.get('versions', {})
+    return [*parts, Markup('<p>{}</p>').format(', '.join(f'{name} {words}' for name, words in versions.items()))]
+
+
+def _table_html(table: pd.DataFrame) -> Markup:
+    head = Markup('').join(Markup('<th>{}</th>').format(name) for name in ['question', *map(pretty, table)])
+    rows = []
+    for name, row in table.iterrows():
+        cells = Markup('').join(Markup('<td>{}</td>').format(value) for value in [pretty(name), *row])
+        rows.append(Markup('<tr>{}</tr>').format(cells))
+    body = Markup('').join(rows)
+    return Markup('<div class="wide"><table><tr>{}</tr>{}</table></div>').format(head, body)
+
+
+def _moment_parts(results: Results, task: str) -> list[Markup]:
+    "The worst moments of each representation and question in a world"
+    parts = []
+    moments = results.moments()
+    moments = moments[moments['task'] == task]
+    for (name, question), rows in moments.groupby(['method', 'question'], sort=False):
+        figures = [_moment_html(results.recordings.get(task), row) for row in rows.head(_PICTURES).itertuples()]
+        words = f'{pretty(question)}: the worst moments' + (f' of {name}' if len(results.own) > 1 else '')
+        parts.append(Markup('<h3>{}</h3>{}').format(words, Markup('').join(figures)))
+    return parts
+
+
+def _moment_html(recording: Recording | None, row) -> Markup:
+    picture = Markup('')
+    obs = {} if recording is None else recording[row.episode].obs
+    if camera := pick_camera(obs):
+        picture = Markup('<img alt="" src="{}">').format(frame_uri(obs[camera][row.t]))
+    truth, predicted = (f'{v:.4g}' if isinstance(v, float) else str(v) for v in (row.truth, row.predicted))
+    words = f'{row.factor} is {truth}, predicted {predicted}'
+    where = f'episode {row.episode}, moment {row.t}'
+    return Markup('<figure>{}<figcaption>{}<br>{}</figcaption></figure>').format(picture, words, where)

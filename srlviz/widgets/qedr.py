@@ -30,7 +30,7 @@ from srlviz.figures.qedr import (
     plot_qedr_matrix,
     point_shapes,
 )
-from ..figures.scores.score_map import number
+from ..core.metrics import number
 from ..figures.style import pretty
 from srlviz.widgets.base import (
     Explorer,

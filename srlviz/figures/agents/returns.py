@@ -24,7 +24,8 @@ from ..checks import check_columns, check_names
 from ..inks import INK, MUTED, WRONG
 from ..scores.curves import plot_curves, plot_profile
 from ..scores.intervals import plot_intervals
-from ..scores.score_map import ScoreGrid, add_notes, column_means, number, plot_scores, reach, score_grid
+from ...core.metrics import number
+from ..scores.score_map import ScoreGrid, add_notes, column_means, plot_scores, reach, score_grid
 from ..style import LEGEND_RIGHT, method_color, split_method, style
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #26ae6af3

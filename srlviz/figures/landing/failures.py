@@ -15,7 +15,7 @@ from plotly.subplots import make_subplots
 
 from ..inks import INK, LINE, MUTED, WRONG
 from .targets import label_words
-from ..scores.score_map import number
+from ...core.metrics import number
 from ..style import method_color, split_method, style
 
 # %% ../../../nbs/07_figures/landing/03_failures.ipynb #58d031a8

@@ -23,7 +23,8 @@ from .flights import short_name
 from ..checks import check_columns, check_names
 from ..inks import LINE, MUTED, WRONG
 from ..scores.intervals import plot_intervals, ranking_order
-from ..scores.score_map import ScoreGrid, key_index, number, plot_scores, ranked, signed
+from ...core.metrics import number, signed
+from ..scores.score_map import ScoreGrid, key_index, plot_scores, ranked
 from ..style import method_color, method_rank, pretty, style
 
 # %% ../../../nbs/07_figures/landing/01_targets.ipynb #cd230b68

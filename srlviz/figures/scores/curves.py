@@ -15,7 +15,7 @@ from plotly.subplots import make_subplots
 from ...core.jobs.curves import decimate
 from ..checks import check_columns, check_names
 from ..inks import MUTED
-from .score_map import number
+from ...core.metrics import number
 from ..style import method_color, panel_places, split_method, style
 
 # %% ../../../nbs/07_figures/scores/02_curves.ipynb #00ba6632

@@ -16,7 +16,8 @@ from plotly.subplots import make_subplots
 from ...core.bootstrap import few_units
 from ..checks import check_columns
 from ..inks import GRID, INK, MUTED
-from .score_map import add_notes, broken_lines, number
+from ...core.metrics import number
+from .score_map import add_notes, broken_lines
 from ..style import method_color, panel_places, style
 
 # %% ../../../nbs/07_figures/scores/01_intervals.ipynb #42ac21c6

@@ -14,7 +14,8 @@ import plotly.graph_objects as go
 
 from ...core.metrics import find_metric, metric_label
 from ..checks import check_names
-from .score_map import ScoreGrid, broken_lines, key_words, number, plot_scores, score_grid, signed
+from ...core.metrics import number, signed
+from .score_map import ScoreGrid, broken_lines, key_words, plot_scores, score_grid
 
 # %% ../../../nbs/07_figures/scores/03_matrix.ipynb #81d5d893
 _ARROWS = dict(higher='↑', lower='↓')

@@ -4,12 +4,11 @@
 
 # %% auto #0
 __all__ = ['TARGETS', 'REFERENCES', 'OnNumbers', 'FactorColumns', 'MemoryStates', 'moment_codes', 'Budget', 'TrueState',
-           'shipped_agent', 'representation_names', 'check_representation', 'fitted', 'representation_codes',
-           'NamedReference']
+           'shipped_agent', 'representation_names', 'check_representation', 'fitted', 'AtMoments', 'NamedReference']
 
 # %% ../../../nbs/09_studies/matrix/01_representations.ipynb #15ff10a9
-from collections.abc import Callable
-from copy import deepcopy
+from collections.abc import Callable, Mapping
+from copy import copy, deepcopy
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,7 +21,7 @@ from ...agents.player import load_policy
 from ...core.files import sample_path
 from ...core.names import catalog_names, unknown
 from ...core.parameters import Parameters
-from ...core.recordings import Recording, code_arrays, episode_codes
+from ...core.recordings import Recording, code_arrays
 from ...core.saving import is_fitted
 from ...core.states import stepped_states
 from ...core.training import epoch_batches, seeded, train
@@ -36,7 +35,7 @@ from ...encoders.sequences.statistics import ProjectedStatistics, WindowStatisti
 from ...envs.pomdp.belief import ExactBelief
 from .settings import Setting
 from ..methods import find_method, methods, same_name
-from ..papers.probing import encode_method
+from ...evaluate.ask import encode
 
 # %% ../../../nbs/09_studies/matrix/01_representations.ipynb #2dfde638
 _N_CODES = 64
@@ -80,7 +79,7 @@ class OnNumbers:
 
     def encode(self, recording: Recording, progress: bool = True) -> list[np.ndarray]:
         """Return the encoder's codes of each episode."""
-        return encode_method(self.encoder, self.numbers(recording), progress=False)
+        return encode(self.encoder, self.numbers(recording), progress=False)
 
 # %% ../../../nbs/09_studies/matrix/01_representations.ipynb #0d3e5ba3
 TARGETS = ('next row', 'factors', 'nothing')
@@ -265,13 +264,13 @@ def moment_codes(encoder, setting: Setting, recording: Recording) -> list[np.nda
     if isinstance(encoder, OnNumbers):
         return moment_codes(encoder.encoder, setting, encoder.numbers(recording))
     if getattr(encoder, 'level', 'step') == 'step':
-        return [np.asarray(codes)[:: setting.every] for codes in encode_method(encoder, recording, progress=False)]
+        return [np.asarray(codes)[:: setting.every] for codes in encode(encoder, recording, progress=False)]
     runs, counts = [], []
     for i, n in enumerate(recording.lengths):
         ends = range(0, n, setting.every)
         runs += [(i, max(0, t - setting.length + 1), t) for t in ends]
         counts.append(len(ends))
-    codes = np.stack(encode_method(encoder, cut_runs(recording, runs), progress=False))
+    codes = np.stack(encode(encoder, cut_runs(recording, runs), progress=False))
     return np.split(codes, np.cumsum(counts)[:-1])
 
 # %% ../../../nbs/09_studies/matrix/01_representations.ipynb #901304fa
@@ -472,25 +471,41 @@ def fitted(representation, setting: Setting, recording: Recording, budget: Budge
         encoder = encoder.fit(recording) or encoder
     return encoder
 
-
-def representation_codes(
-    representation, setting: Setting, recording: Recording, budget: Budget = Budget(), fit: bool | None = None
-) -> list[np.ndarray]:
-    """Return the codes of a representation at the moments of a setting.
+# %% ../../../nbs/09_studies/matrix/01_representations.ipynb #5afe0002
+class AtMoments:
+    """A representation as an encoder of the moments of a setting; it is made and fitted when it is its turn.
 
     Parameters
     ----------
-    representation : as for `fitted`; or codes, one array for each episode of the recording, (T, n_codes)
-    fit : see `fitted`
-    """
-    if isinstance(representation, (list, tuple)):
-        codes = episode_codes(representation, recording, gaps=True)
-        if codes[0].ndim != 2:
-            raise ValueError(f"codes are one array (T, n_codes) for each of the {len(recording)} episodes")
-        return [c[:: setting.every] for c in codes]
-    return moment_codes(fitted(representation, setting, recording, budget, fit), setting, recording)
+    what : a representation, as for `fitted`
+    setting : of the moments;  data : setting's name -> the whole recording of `setting.data`
+    budget, fit : as for `fitted`
 
-# %% ../../../nbs/09_studies/matrix/01_representations.ipynb #5afe0002
+    Attributes
+    ----------
+    encoder_ : fitted
+    """
+
+    level = 'step'
+
+    def __init__(self, what, setting: Setting, data: Mapping[str, Recording], budget: Budget, fit: bool | None = None):
+        self.what, self.setting, self.data, self.budget, self.learns = what, setting, data, budget, fit
+
+    def __deepcopy__(self, memo):
+        "Share the representation, of which `fitted` makes a copy where it is trained"
+        return copy(self)
+
+    def fit(self, moments: Recording):
+        """Make the representation, and fit it to the whole recording."""
+        whole = self.data[self.setting.name]
+        self.encoder_ = fitted(self.what, self.setting, whole, self.budget, self.learns)
+        return self
+
+    def encode(self, moments: Recording, progress: bool = True) -> list[np.ndarray]:
+        """Return the codes (n_moments, n_codes) of each episode."""
+        return moment_codes(self.encoder_, self.setting, self.data[self.setting.name])
+
+
 class NamedReference:
     """A reference or a memory as an encoder of any recording, with one code for each step.
 

@@ -125,7 +125,6 @@ class ProbedGames:
             encoder=self._trial.arguments(parameters),
             quick=parameters['quick'],
             factors=[f.name for f in probe.factors],
-            progress=False,
         )
 
     def _methods_of(self, game):

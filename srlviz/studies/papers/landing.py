@@ -36,7 +36,7 @@ from ...core.questions import save_answers
 from ...evaluate.qedr import InsufficientData
 from ...evaluate.targets import PROTOCOLS, Targets, landing_targets, score_targets
 from ..methods import find_method, methods
-from .probing import encode_method, print_once
+from ...evaluate.ask import encode, print_once
 from .qedr import qedr_ways, check_ways, qedr_rows, window_inputs
 from ..trials import Study, parameters_hash
 
@@ -224,7 +224,7 @@ def landing_trial(
     train = _first_rows(flights, budget)
     encoder = encoder.fit(encoder_input(train, inputs, every, columns)) or encoder
     start = time.perf_counter()
-    codes = encode_method(encoder, encoder_input(targets.windows, inputs, every, columns), progress=False)
+    codes = encode(encoder, encoder_input(targets.windows, inputs, every, columns), progress=False)
     seconds = (time.perf_counter() - start) / targets.table['episode'].nunique()
     if hasattr(encoder, 'save'):
         encoder.save(Path(out) / 'encoder.safetensors')

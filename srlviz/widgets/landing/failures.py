@@ -25,7 +25,7 @@ from srlviz.evaluate.prediction.detection import (
     misclassified,
 )
 from ...figures.landing.failures import plot_both_kinds, plot_calibration, plot_failure_curves
-from ...figures.scores.score_map import number
+from ...core.metrics import number
 from ...figures.landing.targets import MEAN, encoder_label, label_words, output_words, target_rank
 from ..base import Explorer, SafeHTML, busy, check_choice, columns, menu, on_change, row
 from .flights import check_flights

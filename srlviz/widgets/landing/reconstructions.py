@@ -30,7 +30,7 @@ from srlviz.figures.landing.reconstructions import (
     sensor_errors,
     spread_of,
 )
-from ...figures.scores.score_map import number
+from ...core.metrics import number
 from ...figures.landing.targets import encoder_label, label_words
 from ..base import Explorer, SafeHTML, busy, check_choice, columns, menu, on_change, row
 from srlviz.widgets.frames import (

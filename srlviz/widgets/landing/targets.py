@@ -22,7 +22,7 @@ from ...core.scores import check_scores, paper_name
 from ...evaluate.prediction.target_scores import leave_out_targets, unpredicted_targets
 from ...evaluate.questions.targets import SupervisedTargets
 from ...figures.landing.flights import short_unit
-from ...figures.scores.score_map import number, signed
+from ...core.metrics import number, signed
 from ...figures.inks import WRONG
 from srlviz.figures.landing.targets import (
     MEAN,
