@@ -103,7 +103,7 @@ def test_a_wrong_call_is_refused_in_one_sentence(call, recording):
 def test_a_workbench_with_too_few_codes_is_refused(recording):
     result = srlviz.probe(lambda x: x, recording, epochs=1, progress=False)
     with pytest.raises(ValueError, match='codes'):
-        result.workbench(codes={'net': result.codes['net'][:3]})
+        srlviz.explore(result, widget='Workbench', codes={'net': result.codes['net'][:3]})
 
 
 EPISODE = {
@@ -363,7 +363,7 @@ def test_a_scorecard_of_codes_takes_the_split_of_the_guide_and_refuses_one_array
     data = data.with_split(probe=0.6, valid=0.2, test=0.2)  # no 'fit': encoders of reference rows are fitted on 'probe'
     options = dict(references=['random', 'raw'], questions=['rank'], progress=False)
     card = srlviz.scorecard({'mine': np.split(x, 60)}, data, **options)
-    assert {'mine', 'random', 'raw'} <= set(card.cells['representation'])
+    assert {'mine', 'random', 'raw'} <= set(card.scores['method'])
     with pytest.raises(ValueError, match='one array of all rows. Split it'):
         srlviz.scorecard({'mine': x}, data, **options)
     with pytest.raises(ValueError, match="fitted on the split 'fit' or 'probe'; this recording has 'test'"):

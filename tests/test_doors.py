@@ -103,7 +103,7 @@ def test_the_reader_takes_it(kind, tmp_path):
 def test_probe_takes_it(kind, tmp_path):
     data, columns = brought(kind, tmp_path)
     found = srlviz.probe({'mine': nn.Identity()}, data, **columns, **QUICK)
-    assert [*found.results] == ['mine · standardized'] and [*found.r2.index] == ['life']
+    assert [*found.labelled('f1')] == ['mine · standardized'] and [*found.targets('r2_linear').index] == ['life']
     assert rooms_of(found.recording) == ('attic', 'hall')
 
 
@@ -132,7 +132,7 @@ def test_explore_takes_it_as_the_recording_of_codes(kind, tmp_path):
 def test_scorecard_takes_it(kind, tmp_path):
     data, columns = brought(kind, tmp_path)
     card = srlviz.scorecard({'mine': nn.Identity()}, [data], **CARD, **columns)
-    assert card.names == ('mine',) and len(card.cells)
+    assert card.own == ['mine'] and len(card.scores)
     assert rooms_of(next(iter(card.recordings.values()))) == ('attic', 'hall')
 
 
@@ -209,7 +209,7 @@ def test_the_kind_of_a_factor_is_stated_at_every_door(kind, tmp_path):
     columns = columns | dict(factors={'life': kind})
     expected = 'categorical' if kind == 'class' else 'continuous'
     found = srlviz.probe('raw', path, **columns, **QUICK)
-    assert [*found.r2.index] == ([] if kind == 'class' else ['life'])
+    assert bool(found.labelled('r2_linear')) == (kind != 'class')
     card = srlviz.scorecard('raw', path, **CARD, **columns)
     for recording in srlviz.explore(path, **columns).recording, *card.recordings.values():
         assert [f.kind for f in recording.factors] == [expected]
@@ -233,7 +233,7 @@ def test_words_in_episodes_are_classes_at_every_door():
     opened += [srlviz.explore(recording[0]).recording, *card.recordings.values()]
     for coded in opened:
         assert coded.factors[0].names == ('pull', 'push') and coded[0].factors['task'].dtype.kind == 'i'
-    assert {*card.cells['target']} >= {'task'}
+    assert {*card.scores['target']} >= {'task'}
 
 
 METHODS = ['raw', 'window_statistics', 'constant', 'clock', 'random', 'majority']
@@ -244,7 +244,7 @@ def test_a_name_works_at_every_door(name):
     recording = Recording.from_table(walks(), **COLUMNS)
     found = srlviz.probe(name, recording, **QUICK)
     assert {*found.scores['method']} == {name}
-    assert srlviz.scorecard(name, recording, **CARD).names == (name,)
+    assert srlviz.scorecard(name, recording, **CARD).own == [name]
     assert len(srlviz.explore(name, recording).recording) == 120
 
 
@@ -270,7 +270,7 @@ def test_a_card_of_few_rows_says_whole_how_many_it_needs():
 
 
 def test_several_networks_have_a_card_each():
-    with pytest.raises(ValueError, match='merge_cards'):
+    with pytest.raises(ValueError, match='joins two'):
         srlviz.scorecard({'a': nn.Identity(), 'b': nn.Flatten()}, 'pong', **CARD)
 
 
@@ -322,7 +322,7 @@ def test_a_study_by_papermill_reads_it(kind, tmp_path):
     if kind == 'csv':  # a second run replaces the result
         run_study('own_table', parameters, tmp_path / 'out', progress=False)
     result = srlviz.load(tmp_path / 'out' / 'probe')
-    assert result.f1.loc['room'].item() > 0.9 and result.r2.index.tolist() == ['life']
+    assert result.targets('f1').loc['room'].item() > 0.9 and result.targets('r2_linear').index.tolist() == ['life']
 
 
 @pytest.mark.slow  # a kernel, and a worker
@@ -526,11 +526,15 @@ def probed_grades():
 
 def test_rows_with_gaps_are_left_out_by_a_probe_as_by_a_question(probed_grades, tmp_path):
     recording, found = graded(), probed_grades
-    assert not found.left_out and [*found.f1.index[:2]] == ['grade', 'lamp'] and [*found.r2.index] == ['speed']
+    assert (
+        not found.left_out
+        and [*found.targets('f1').index[:2]] == ['grade', 'lamp']
+        and [*found.targets('r2_linear').index] == ['speed']
+    )
     codes = [e.obs['vector'] for e in recording]
     asked = {name: question(codes, recording) for name, question in QUESTIONS_OF_PROBE.items()}
     n_test = (recording.split == 'test').sum()
-    (classes,), (numbers,) = found.results.values(), found.regressions.values()
+    (classes,), (numbers,) = found.labelled('f1').values(), found.labelled('r2_linear').values()
     for answer, name in (classes, 'classes'), (numbers, 'numbers'):
         rows = {k: n for k, n in asked[name].about['left_out'].items() if k.startswith('rows')}
         assert {k: n for k, n in answer.about['left_out'].items() if k in rows} == rows
@@ -557,7 +561,7 @@ def test_fractions_that_do_not_recur_are_a_number_for_a_probe_and_for_a_question
     recording = graded()
     recording = recording.replace(factors=[Factor('speed'), Factor('grade')])
     found = srlviz.probe({'mine': nn.Identity()}, recording, **QUICK)
-    assert [*found.r2.index] == ['speed'] and found.f1.index[0] == 'grade'
+    assert [*found.targets('r2_linear').index] == ['speed'] and found.targets('f1').index[0] == 'grade'
     codes = [e.obs['vector'] for e in recording]
     assert [*QUESTIONS_OF_PROBE['numbers'](codes, recording).truth] == ['speed']
     answer = QUESTIONS_OF_PROBE['classes'](codes, recording)
@@ -570,7 +574,7 @@ def test_a_factor_without_a_value_in_a_split_is_named_by_a_probe():
         if split == 'test':
             e.factors['lamp'][:] = np.nan
     found = srlviz.probe({'mine': nn.Identity()}, recording, **QUICK)
-    assert found.left_out == {'lamp': "no value in the split 'test'"}
+    assert found.left_out == {('own', 'lamp'): "no value in the split 'test'"}
 
 
 @pytest.mark.parametrize('data', ['CartPole-v1', 'made', 'RepeatPreviousEasy-v0', 'RepeatPrevious-easy'])
@@ -583,7 +587,7 @@ def test_a_probe_plays_an_environment_or_says_what_to_call(data):
     assert len(found.recording) == 50 and max(found.recording.lengths) <= 200
     is_pole = data != 'RepeatPrevious-easy'
     assert ('numbers of the observation itself' in repr(found)) == is_pole
-    assert not is_pole or found.r2.to_numpy().min() > 0.99
+    assert not is_pole or found.targets('r2_linear').to_numpy().min() > 0.99
 
 
 def test_names_of_worlds_and_columns_of_environments_are_refused_with_the_call_to_make():

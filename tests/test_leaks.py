@@ -15,8 +15,7 @@ from srlviz.core.views.coded import CodedEpisodes, with_coded_words
 from srlviz.core.views.columns import take_columns
 from srlviz.core.views.windows import thin, windows
 from srlviz.data.importers import from_rollout
-from srlviz.studies.matrix.cross_evaluation import ask_all, code_questions
-from srlviz.studies.matrix.scorecard import load_card
+from srlviz.evaluate.ask import ask_all, code_questions
 from srlviz.studies.matrix.settings import find_setting
 
 T, B = 400, 8
@@ -41,7 +40,7 @@ def codes_of(recording):
 @pytest.mark.parametrize('n_different', [1, B])
 def test_a_probe_says_that_environments_are_equal(n_different, tmp_path):
     result = srlviz.probe({'mine': nn.Identity()}, rollout(n_different), norms=['none'], baselines=(), progress=False)
-    (answer,) = result.results.values()
+    (answer,) = result.answers.values()
     assert [w['kind'] for w in answer.warnings] == ['repeated rows'] * (n_different == 1)
     assert ('also occur in the training rows' in repr(result)) == (n_different == 1)
     assert repr(srlviz.load(result.save(tmp_path / 'probe'))) == repr(result)
@@ -52,10 +51,10 @@ def test_a_scorecard_says_that_environments_are_equal(tmp_path):
     card = srlviz.scorecard(codes_of(recording), [recording], questions=['probe'], references=(), progress=False)
     (words,) = card.warnings.values()
     assert '100% of the test rows also occur in the training rows' in words and words in repr(card)
-    assert load_card(card.save(tmp_path / 'card.json')).warnings == card.warnings
+    assert srlviz.load(card.save(tmp_path / 'card')).warnings == card.warnings
     assert words in card.to_html(tmp_path / 'card.html').read_text()
-    board = card.widget(interactive=True)
-    assert words in board.hint.value
+    assert words in card.explore(widget='CrossMatrix', interactive=True).hint.value
+    assert words in card.explore(interactive=True).status.value
 
 
 def test_a_callback_says_that_environments_are_equal():

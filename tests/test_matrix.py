@@ -8,8 +8,8 @@ from srlviz.core.recordings import Recording
 from srlviz.encoders.custom import as_encoder
 from srlviz.evaluate.questions.shift import with_shift
 from srlviz.memories.recurrent import GRU
-from srlviz.studies.matrix.cross_evaluation import answer_rows, ask_all, code_questions
-from srlviz.studies.matrix.representations import Budget, fitted, moment_codes, representation_codes
+from srlviz.evaluate.ask import ask, ask_all, code_questions
+from srlviz.studies.matrix.representations import AtMoments, Budget, fitted, moment_codes
 from srlviz.studies.matrix.settings import SETTINGS, find_setting
 
 
@@ -26,7 +26,11 @@ def test_third_party_worlds_and_representations_are_evaluated():
         'arrays': [np.asarray(e.obs['vector']) for e in recording],
     }
     for name, representation in rows.items():
-        codes = representation_codes(representation, setting, recording, Budget(epochs=1))
+        if name == 'arrays':
+            codes = [rows[:: setting.every] for rows in representation]
+        else:
+            at_moments = AtMoments(representation, setting, {setting.name: recording}, Budget(epochs=1))
+            codes = at_moments.fit(recording).encode(recording)
         answers, reasons = ask_all(codes, setting.moments(recording), code_questions(['selectivity', 'regression']))
         assert set(answers) == {'selectivity', 'regression'} and not reasons, name
     assert answers['regression'].value('r2_linear') > 0.99  # the observation is the state
@@ -72,7 +76,8 @@ def test_errors_and_reasons_name_the_bad_input():
     answers, reasons = ask_all([e.obs['vector'] for e in single], single, code_questions())
     assert {'shift', 'mig', 'belief', 'reward_action'} <= set(reasons) and 'probe' in answers
     assert all(isinstance(reason, str) and len(reason) > 10 for reason in reasons.values()), reasons
-    table = answer_rows(answers, study='cross', task='single', method='code')
+    codes = dict(code=[e.obs['vector'] for e in single])
+    table = ask(codes, dict(single=single), [*answers], progress=False).scores
     assert np.isfinite(table['value']).all() and set(table['group']) == set(answers)
     with pytest.raises(ValueError, match='fog'):
         find_setting('pong', condition='fog', n=64).data()
@@ -92,22 +97,17 @@ def test_shipped_settings_can_be_recorded():
 
 
 CELL = """
-import pandas as pd
 from srlviz.core.checks.question import toy_recording
-from srlviz.evaluate.questions.description_length import DescriptionLength
-from srlviz.evaluate.questions.selectivity import Selectivity
+from dataclasses import replace
+from srlviz.evaluate.ask import ask
 from srlviz.widgets.matrix import CrossMatrix
 toy = toy_recording()
 state = [e.obs['vector'] for e in toy]
 codes = dict(constant=[0 * x for x in state], half=[x[:, :2] for x in state], state=state)
-answers, tables = {}, []
-for question in (Selectivity(), DescriptionLength()):
-    for name, c in codes.items():
-        answer = question.ask(c, toy, progress=False)
-        answers[name, 'switches', question.name] = answer
-        tables.append(answer.scores(study='cross', task='switches', method=name, group=question.name))
+asked = ['selectivity', 'description_length']
+results = ask(codes, dict(switches=toy), asked, references=['constant'], progress=False)
 reasons = {('film', 'switches', 'selectivity'): 'film reads frames; switches has <b>vector</b>'}
-board = CrossMatrix(pd.concat(tables), answers, dict(switches=toy), reasons=reasons, references=('constant',))
+board = CrossMatrix(replace(results, reasons=reasons))
 board
 """
 

@@ -181,7 +181,9 @@ def test_a_constant_factor_has_one_definition_at_every_door():
     assert check_inputs(rows, factors).constant == (*constant,)
     assert [f.name for f in varying_factors(recording)] == ['height']
     found = probe(lambda x: x, recording, inputs='vector', baselines=(), progress=False)
-    assert found.left_out == dict.fromkeys(constant, 'constant') and list(found.r2.index) == ['height']
+    assert found.left_out == {('fall', name): 'constant' for name in constant} and list(
+        found.targets('r2_linear').index
+    ) == ['height']
     alone = recording.replace(factors=[f for f in recording.factors if f.name == 'height'])
     for question in (Regression(epochs=0), MutualInformationGap()):
         answers = [question.ask(codes, r, progress=False) for r in (recording, alone)]

@@ -325,7 +325,7 @@ codes = [e.obs['vector'] for e in world]
 only_numbers = world.replace(factors=world.factors[:1])
 for recording in world, only_numbers:
     card = srlviz.scorecard(codes, [recording], questions=['centroid'], references=(), progress=False)
-    print(card.table().to_dict('list') or card.reason_lines('sides')[0])
+    print(card.table().to_dict('list') or next(iter(card.reasons.values())))
 print(srlviz.explore(catalog('questions')['NearestCentroid']) is not None)
 '''
 

@@ -49,7 +49,7 @@ def test_motions_are_the_same_through_every_door(tmp_path):
         assert loaded.fingerprint() == recording.fingerprint() and [e.name for e in loaded][:2] == ['000', '001']
         assert srlviz.load(tmp_path / name, **roles).fingerprint() == recording.fingerprint()
     probed = srlviz.probe({'raw': nn.Identity()}, tmp_path / 'motions.gz', **roles, **QUICK)
-    assert probed.f1.loc['activity'].item() > 0.4  # four classes
+    assert probed.targets('f1').loc['activity'].item() > 0.4  # four classes
 
 
 def test_vowels_of_unequal_length_name_their_speaker():
@@ -66,7 +66,7 @@ def test_vowels_of_unequal_length_name_their_speaker():
     )
     assert arrays[7].obs['sensors'].tolist() == recording[7].obs['sensors'].tolist()
     probed = srlviz.probe({'raw': nn.Identity()}, table, episode='case', factors=['speaker'], **QUICK)
-    assert probed.f1.loc['speaker'].item() > 0.5  # nine speakers
+    assert probed.targets('f1').loc['speaker'].item() > 0.5  # nine speakers
 
 
 def test_acceleration_stamped_in_milliseconds_has_64_rows_a_second():

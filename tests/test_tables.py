@@ -122,7 +122,9 @@ def test_many_whole_numbers_in_order_are_predicted_as_a_number():
     table = engines()
     whole = srlviz.probe(nn.Identity(), table, episode='unit', factors=['rul'], **QUICK)
     real = srlviz.probe(nn.Identity(), table.astype({'rul': float}), episode='unit', factors=['rul'], **QUICK)
-    assert whole.r2.loc['rul'].item() == real.r2.loc['rul'].item() > 0.2 and not whole.results
+    assert whole.targets('r2_linear').loc['rul'].item() == real.targets('r2_linear').loc[
+        'rul'
+    ].item() > 0.2 and not whole.labelled('f1')
     assert "as classes: factors={'rul': 'class'}" in repr(whole) and 'as classes' not in repr(real)
 
 
@@ -139,7 +141,7 @@ def test_a_stated_number_of_two_values_is_scored_as_a_number(value):
         recording = Recording.from_table(table, episode='unit', factors=factors)
         assert [f.kind for f in recording.factors] == ['continuous' if is_number else 'categorical']
         found = srlviz.probe(nn.Identity(), recording, **QUICK)
-        assert [*found.r2.index] == (['worn'] if is_number else []) and bool(found.results) != is_number
+        assert bool(found.labelled('r2_linear')) == is_number and bool(found.labelled('f1')) != is_number
 
 
 @pytest.mark.parametrize('door', ['table', 'recording', 'episodes'])
@@ -153,7 +155,7 @@ def test_the_result_says_what_was_taken_as_a_number_unless_it_was_stated(door, t
         if door == 'episodes' and is_hinted:
             data = Recording([srlviz.Episode(e.obs, factors=e.factors) for e in data])
         found = srlviz.probe(nn.Identity(), data, **columns, **QUICK)
-        assert [*found.r2.index] == ['rul'] and 'worn' in found.f1.index
+        assert [*found.targets('r2_linear').index] == ['rul'] and 'worn' in found.targets('f1').index
         for result in found, srlviz.load(found.save(tmp_path / f'{door} {is_hinted}')):
             assert (hint in repr(result)) == is_hinted
 

@@ -27,7 +27,8 @@ from srlviz.core.files import (
 )
 from .questions import Answer, load_answers, question_named
 from .recordings import load_recording
-from .results import CELL, Results, results_of
+from .result_tables import CELL
+from .results import Results, results_of
 from srlviz.core.saved_results import (
     INTERVALS,
     MOMENTS,

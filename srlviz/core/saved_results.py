@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['FORMAT', 'VERSION', 'NAME', 'TEXT', 'NUMBER', 'INTERVALS', 'MOMENTS', 'SavedMethod', 'save_results', 'versions',
-           'read_columns', 'check_intervals', 'check_keys', 'key_texts', 'load_results', 'check_metrics', 'check_about',
+           'read_columns', 'check_intervals', 'check_keys', 'key_texts', 'read_results', 'check_metrics', 'check_about',
            'split_codes']
 
 # %% ../../nbs/00_core/16_saved_results.ipynb #2bfa60c3
@@ -44,7 +44,7 @@ from srlviz.core.files import (
 from .names import catalog, unknown
 from .questions import Answer, Question, load_answers, question_named, save_answers
 from .recordings import load_recording
-from .results import CELL, INTERVAL_COLUMNS, Lazy, Results, stacked
+from .result_tables import CELL, INTERVAL_COLUMNS, Lazy, stacked
 from .scores import load_scores, save_scores
 
 # %% ../../nbs/00_core/16_saved_results.ipynb #aa2c1b34
@@ -71,7 +71,7 @@ class SavedMethod:
         return load_encoder(self.path) if self.path.exists() else None
 
 
-def save_results(results: Results, folder: str | Path, data: bool = True) -> Path:
+def save_results(results, folder: str | Path, data: bool = True) -> Path:
     """Save results to a new folder, atomically.
 
     Parameters
@@ -113,7 +113,7 @@ def _known(intervals: pd.DataFrame) -> pd.DataFrame:
     return known.drop(columns='value')
 
 
-def _save_data(results: Results, place: Path, header: dict) -> None:
+def _save_data(results, place: Path, header: dict) -> None:
     "Save answers, recordings, codes and encoders, and list them in the header"
     for key, answer in results.answers.items():
         save_answers([answer], place / 'answers' / f'{len(header["answers"])}.npz')
@@ -262,8 +262,8 @@ def key_texts(rows: list, names: Sequence[str], where: str) -> dict[tuple, str]:
     return {tuple(row[:-1]): row[-1] for row in rows}
 
 
-def load_results(folder: str | Path) -> Results:
-    """Load results of `Results.save`; answers, recordings and encoders are read when they are opened.
+def read_results(folder: str | Path) -> dict[str, Any]:
+    """Read the parts of saved results, see `load_results`; answers, recordings and encoders when they are opened.
 
     Raises
     ------
@@ -320,7 +320,7 @@ def load_results(folder: str | Path) -> Results:
     for number, key in enumerate(answers):
         rows = scores[(scores['method'] == key[0]) & (scores['task'] == key[1]) & (scores['group'] == key[2])]
         makers[key] = partial(_read_answer, inside(folder, f'answers/{number}.npz'), questions[key[2]], rows)
-    return Results(
+    return dict(
         scores=scores,
         questions=questions,
         answers=Lazy(makers),

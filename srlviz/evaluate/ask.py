@@ -189,11 +189,15 @@ def _by_name(given) -> dict:
         named = {'codes': given}
     else:
         several = [*given] if is_codes(given) else [given]
+        if any(isinstance(x, str) for x in several):
+            raise ValueError(f"representations has a name, {given!r:.80}; srlviz.scorecard looks names up")
         named = {spell_method(type(x).__name__): x for x in several}
         if len(named) < len(several):
             raise ValueError("two encoders are of one class; give them names: {'a': ..., 'b': ...}")
     for name, x in named.items():
         for one in x.values() if isinstance(x, Mapping) else [x]:
+            if isinstance(one, str):
+                raise ValueError(f"{name} is a name, {one!r:.80}; srlviz.probe and srlviz.scorecard look names up")
             if not is_codes(one) and not callable(getattr(one, 'encode', None)):
                 advice = 'srlviz.encoders.custom.as_encoder(net) makes one of a network or a function'
                 raise ValueError(

@@ -23,7 +23,7 @@ from ..core.protocols import protocol_of
 from ..core.questions import Answer
 from ..core.recordings import Episode, Recording, as_recording
 from ..core.results import Results
-from ..core.scores import SCORE_COLUMNS, check_scores, split_label
+from ..core.scores import SCORE_COLUMNS, check_scores, merge_scores, method_label, split_label
 from ..core.views.cameras import cameras
 from ..core.views.coded import with_coded_words
 from ..core.views.windows import windows
@@ -439,13 +439,17 @@ def _results_widget(results: Results) -> str:
     return 'ProbeHeatmap' if results.labelled('f1') else 'ScoreBoard'
 
 
-def _probe_scores(results: Results, answers: Mapping[str, Answer]) -> pd.DataFrame:
-    "The scores of probes with the categories of factors as groups, and their means; codes that are constant once"
+def _probe_scores(results: Results) -> tuple[pd.DataFrame, dict[str, Answer]]:
+    "The scores of probes with the categories of factors as groups, and their means; and the answers, by label"
     first = results.scores.iloc[0]
     key = {name: first[name] for name in ('study', 'task', 'data', 'inputs', 'budget', 'seed')}
     groups = {f.name: f.group for f in results.recording.factors}
+    answers = {}
+    for (method, _, _), answer in results.answers.items():
+        if answer.question.name == 'probe':
+            answers.setdefault(method_label(dict(method=method, norm=answer.about['norm'])), answer)
     tables = [a.scores(method=split_label(label)['method'], groups=groups, **key) for label, a in answers.items()]
-    return check_scores(pd.concat(tables).drop_duplicates(ignore_index=True))
+    return merge_scores(*tables), answers
 
 
 def _open_results(results, recording, widget, options):
@@ -455,15 +459,14 @@ def _open_results(results, recording, widget, options):
         return _open_codes(results.codes, results.recording, widget, options)
     if widget == 'CrossMatrix':
         return catalog('widgets')[widget](results, **options)
-    answers = results.labelled('f1')
     if widget == 'ScoreBoard':
         from srlviz.widgets.board import answer_board
 
-        answers = answers or results.labelled('r2_linear')
+        answers = results.labelled('f1') or results.labelled('r2_linear')
         return answer_board(answers, results.recording, **options)
-    if not answers:
+    if not results.labelled('f1'):
         raise ValueError(f"{widget} shows factors that are classes, and no question was asked about any")
-    scores = _probe_scores(results, answers)
+    scores, answers = _probe_scores(results)
     if widget == 'Workbench':
         from srlviz.evaluate.maps import code_maps
 

@@ -35,7 +35,7 @@ FILE_KINDS = {
     'flights': FileKind('a set of flights', 'srlviz.data.landing.flights', 'read_flights'),
     'lerobot': FileKind('a LeRobot data set', 'srlviz.data.importers', 'load_lerobot'),
     'targets': FileKind('supervised targets', 'srlviz.evaluate.prediction.target_table', 'load_targets'),
-    'results': FileKind('results', 'srlviz.core.saved_results', 'load_results'),
+    'results': FileKind('results', 'srlviz.core.results', 'load_results'),
     'probe': FileKind('a probe of srlviz 0.2.0', 'srlviz.core.results_0_2', 'load_probe'),
     'scorecard': FileKind('a scorecard of srlviz 0.2.0', 'srlviz.core.results_0_2', 'load_card'),
     'matrix': FileKind('a matrix of srlviz 0.2.0', 'srlviz.core.results_0_2', 'load_matrix'),

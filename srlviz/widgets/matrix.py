@@ -16,7 +16,13 @@ from markupsafe import Markup
 from ..core.metrics import metric_label
 from ..core.questions import Answer, warning_words
 from ..core.recordings import Recording
-from ..core.result_tables import reason_lines, recording_words, warning_lines, words_table
+from srlviz.core.result_tables import (
+    reason_lines,
+    recording_words,
+    shown_metrics,
+    warning_lines,
+    words_table,
+)
 from ..core.results import Results
 from ..core.views.cameras import pick_camera
 from ..evaluate.order import column_ranks
@@ -336,9 +342,11 @@ def _page_parts(board: 'CrossMatrix') -> list:
     parts = [_STYLE, Markup('<p>{}</p>').format(words)]
     for task in results.tasks:
         parts.append(Markup('<h2>{}</h2><p>{}</p>').format(task, recording_words(results, task)))
-        table = words_table(results, task)
-        if len(table):
-            parts += [CrossMatrix(results, task=task, interactive=False).figure(), _table_html(table)]
+        if task in results.scores['task'].values:
+            parts.append(CrossMatrix(results, task=task, interactive=False).figure())
+        for metric in shown_metrics(results, task):
+            table = words_table(results, task, metric)
+            parts += [_table_html(table, 'target' if metric else 'question')] if len(table) else []
         for title, lines in {'Warnings': warning_lines(results, task), 'No score': reason_lines(results, task)}.items():
             listed = Markup('').join(Markup('<li>{}</li>').format(line) for line in lines)
             if lines:
@@ -349,11 +357,12 @@ def _page_parts(board: 'CrossMatrix') -> list:
     return [*parts, Markup('<p>{}</p>').format(', '.join(f'{name} {words}' for name, words in versions.items()))]
 
 
-def _table_html(table: pd.DataFrame) -> Markup:
-    head = Markup('').join(Markup('<th>{}</th>').format(name) for name in ['question', *map(pretty, table)])
+def _table_html(table: pd.DataFrame, rows_are: str) -> Markup:
+    head = Markup('').join(Markup('<th>{}</th>').format(name) for name in [rows_are, *map(pretty, table)])
     rows = []
     for name, row in table.iterrows():
-        cells = Markup('').join(Markup('<td>{}</td>').format(value) for value in [pretty(name), *row])
+        title = pretty(name) if rows_are == 'question' else name
+        cells = Markup('').join(Markup('<td>{}</td>').format(value) for value in [title, *row])
         rows.append(Markup('<tr>{}</tr>').format(cells))
     body = Markup('').join(rows)
     return Markup('<div class="wide"><table><tr>{}</tr>{}</table></div>').format(head, body)

@@ -16,6 +16,7 @@ import traitlets
 
 from ..core.recordings import Recording
 from ..core.metrics import metric_label
+from ..core.questions import warning_words
 from ..core.scores import with_labels
 from ..core.views.cameras import pick_camera
 from ..evaluate.prediction.errors import confusion, worst_steps
@@ -570,7 +571,10 @@ class ProbeHeatmap(Board, Explorer):
         return go.Figure(self.scores.figure(self.metric, half and self._is_half()))
 
     def draw_detail(self):
-        self.status.show_message(self.side.show(self.factor, self.method, self.against))
+        words = self.side.show(self.factor, self.method, self.against)
+        results = self.side.predictions.results if self.side.predictions else {}
+        doubts = warning_words(results[self.method]) if self.method in results else ''
+        self.status.show_message(f'{words} Warning: {doubts}.' if doubts else words)
 
     def figure(self) -> go.Figure:
         """Draw the static form: the heat map."""

@@ -20,8 +20,8 @@ from ...core.metrics import find_metric, headlines, questions
 from ...core.names import catalog, unknown
 from ...core.questions import Answer, load_answers
 from ...core.recordings import Recording
-from ...core.results import Lazy, Results, results_of
-from ...core.saved_results import load_results
+from ...core.result_tables import Lazy
+from ...core.results import Results, load_results, results_of
 from ...core.scores import SCORE_COLUMNS, check_scores
 from ...evaluate.ask import code_questions
 from ...evaluate.order import MIN_ROWS, order_agreement

@@ -19,7 +19,8 @@ from torch import nn
 from ...core.files import check_whole, is_line, is_real
 from ...core.names import unique_name, unknown
 from ...core.recordings import Recording
-from ...core.results import Lazy, Results
+from ...core.result_tables import Lazy
+from ...core.results import Results
 from ...core.scores import spell_method
 from ...data.worlds.record import as_world
 from ...evaluate.ask import ask, code_questions
