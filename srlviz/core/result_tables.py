@@ -5,7 +5,8 @@
 # %% auto #0
 __all__ = ['CELL', 'INTERVAL_COLUMNS', 'MOMENT_COLUMNS', 'Lazy', 'answer_intervals', 'stacked', 'value_words', 'TableRow',
            'table_rows', 'words_table', 'latex_text', 'markdown_text', 'markdown_table', 'latex_table', 'write_csv',
-           'shown_metrics', 'summary_lines', 'recording_words', 'reason_lines', 'warning_lines']
+           'shown_metrics', 'summary_lines', 'counted', 'recording_words', 'left_out_words', 'reason_lines',
+           'warning_lines']
 
 # %% ../../nbs/00_core/15_result_tables.ipynb #50a3b6dd
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -256,9 +257,8 @@ def summary_lines(results) -> list[str]:
             lines += _target_lines(results, task, metric) if metric else _table_lines(results, task)
         lines += [f'  warning: {line}' for line in warning_lines(results, task)]
         lines += [f'  no score: {line}' for line in reason_lines(results, task)]
-        left_out = [f'{factor} ({reason})' for (where, factor), reason in results.left_out.items() if where == task]
-        if left_out:
-            lines.append(f'  not asked: {", ".join(left_out)}')
+        words = left_out_words(results, task)
+        lines += [f'  {words}'] if words else []
     return [*lines, *results.notes]
 
 
@@ -274,14 +274,25 @@ def _target_lines(results, task: str, name: str) -> list[str]:
     return [words, results.targets(name, task).round(2).to_string()]
 
 
+def counted(n: int, what: str) -> str:
+    """Write a number with its noun: `1 episode`, `1,200 episodes`."""
+    return f'{n:,} {what}' if n == 1 else f'{n:,} {what}s'
+
+
 def recording_words(results, task: str) -> str:
     """Describe the recording of a task: test rows, episodes, factors, seed."""
     about = results.about.get('recordings', {}).get(task, {})
     if not about.get('rows'):
         return 'not recorded'
     rows, episodes = (about[k].get('test', 0) for k in ('rows', 'episodes'))
-    words = f"{rows:,} test rows of {episodes} episodes, {len(about['factors'])} factors"
+    words = f"{counted(rows, 'test row')} of {counted(episodes, 'episode')}, {counted(len(about['factors']), 'factor')}"
     return f"{words}, seed {results.about['seed']}" if 'seed' in results.about else words
+
+
+def left_out_words(results, task: str) -> str:
+    """Name the factors of a recording that no question was asked about, with the reason; '' for none."""
+    found = [f'{factor} ({reason})' for (where, factor), reason in results.left_out.items() if where == task]
+    return f'not asked: {", ".join(found)}' if found else ''
 
 
 def reason_lines(results, task: str) -> list[str]:

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['PROTOCOLS', 'NORMS', 'linear_probe', 'fit_probe', 'check_probe_arguments', 'ProbeResult', 'caveat_words',
-           'ways_to_converge', 'unconverged_words', 'unconverged_line', 'with_category_means']
+           'ways_to_converge', 'unconverged_words', 'with_category_means']
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #22d9852f
 import inspect
@@ -630,24 +630,7 @@ def unconverged_words(result: ProbeResult) -> str:
         return ''
     ways = ', '.join(ways_to_converge(result))
     n_variables = len(result.truth.columns)
-    return f"; {n} of {n_variables} variables have not converged (result.convergence): try {ways}"
-
-
-def unconverged_line(results: Mapping[str, 'ProbeResult']) -> str:
-    """Describe in one line how many variables of several probes have not converged, and what helps; '' if all have."""
-    words, ways = [], {}
-    for label, result in results.items():
-        n = len(_unconverged(result))
-        if n:
-            words.append(f'{label} ({n} of {len(result.truth.columns)} variables)')
-            ways |= dict.fromkeys(ways_to_converge(result))
-    if not words:
-        return ''
-    if any(result.norm == 'standardize' for result in results.values()):
-        ways.pop("norm='standardize'", None)  # it is there
-    arguments = ', '.join(way for way in ways if way != _MORE_ROWS)
-    ways = [f'probing=dict({arguments})'] * bool(arguments) + [_MORE_ROWS] * (_MORE_ROWS in ways)
-    return f"not converged: {', '.join(words)}; try {', '.join(ways)}"
+    return f"; {n} of {n_variables} variables have not converged: try {ways}"
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #f42461c5
 def with_category_means(rows: pd.DataFrame) -> pd.DataFrame:

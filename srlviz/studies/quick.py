@@ -30,12 +30,11 @@ from ..encoders.custom import as_encoder
 from ..envs.atari import GAMES, game_name
 from ..evaluate.ask import ask, part_to_fit
 from ..evaluate.probe import NORMS, caveat_words
-from ..evaluate.questions.probe import LinearProbe
+from ..evaluate.questions.probe import LinearProbe, check_probing, probe_questions, without_doubles
 from ..evaluate.questions.regression import Regression
 from .load import read_recording
 from .matrix.representations import REFERENCES, NamedReference
 from .methods import Method, check_arguments, find_methods
-from .papers.probing import check_probing, probe_questions, without_doubles
 from .probe_callback import PolicyEncoder, environment_of, is_sb3
 
 # %% ../../nbs/09_studies/05_quick.ipynb #d1ad53ff
@@ -275,8 +274,7 @@ def probe(
         methods = {m.name: _for_steps(m, prepared) for m in methods.values()}
     classes = [f for f in prepared.factors if f.kind == 'categorical' or game is not None]
     numbers = [f for f in prepared.factors if f not in classes]
-    of_probe = {name: value for name, value in (how | probing).items() if name in LinearProbe().arguments()}
-    questions = probe_questions(norms, of_probe) if classes else {}
+    questions = probe_questions(norms, how | probing) if classes else {}
     if numbers:
         questions['regression'] = Regression(epochs=0)
     results = ask(
@@ -311,6 +309,8 @@ def _notes(results: Results, prepared: Recording, numbers: Sequence[Factor], giv
     caveats = caveat_words(first.caveats)[2:] if first is not None else ''
     if caveats:
         notes.append(f'included despite caveats: {caveats}')
+    if any(w['kind'] == 'not converged' for a in results.answers.values() for w in a.warnings):
+        notes.append('arguments of the probe are given as probing=dict(epochs=200)')
     decided = {f.name for f in given.factors if f.by_values} if given is not None else set()
     in_order = [f.name for f in numbers if f.name in decided and prepared[0].factors[f.name].dtype.kind in 'iu']
     if in_order:

@@ -17,6 +17,7 @@ from ..core.metrics import metric_label
 from ..core.questions import Answer, warning_words
 from ..core.recordings import Recording
 from srlviz.core.result_tables import (
+    left_out_words,
     reason_lines,
     recording_words,
     shown_metrics,
@@ -336,7 +337,7 @@ _STYLE = Markup(
 def _page_parts(board: 'CrossMatrix') -> list:
     "The parts of the page of a few representations: figures, and HTML between them"
     results = board.results
-    words = 'In brackets: 95% intervals over episodes.'
+    words = 'In brackets: 95% intervals over episodes.' if results.intervals()['low'].notna().any() else ''
     if results.baseline and results.intervals()['difference'].notna().any():
         words += f' The column − {results.baseline}: paired differences to {pretty(results.baseline)}.'
     parts = [_STYLE, Markup('<p>{}</p>').format(words)]
@@ -351,6 +352,7 @@ def _page_parts(board: 'CrossMatrix') -> list:
             listed = Markup('').join(Markup('<li>{}</li>').format(line) for line in lines)
             if lines:
                 parts.append(Markup('<h3>{}</h3><ul>{}</ul>').format(title, listed))
+        parts.append(Markup('<p>{}</p>').format(left_out_words(results, task)))
         parts += _moment_parts(results, task)
     parts += [Markup('<p>{}</p>').format(note) for note in results.notes]
     versions = results.about.get('versions', {})
