@@ -349,6 +349,7 @@ class Results:
         of_tasks = self.about.get('recordings', {}), other.about.get('recordings', {})
         for task in {*of_tasks[0]} & {*of_tasks[1]}:
             _joined(f'recording {task!r:.80}:', of_tasks[0][task], of_tasks[1][task])
+        seconds = [*self.about.get('seconds', []), *other.about.get('seconds', [])]
         scores = pd.concat([self.scores, other.scores], ignore_index=True).drop_duplicates(ignore_index=True)
         doubled = scores[scores.duplicated([c for c in scores if c != 'value'], keep=False)]
         if len(doubled):
@@ -380,7 +381,7 @@ class Results:
             baseline=baseline,
             left_out={**other.left_out, **self.left_out},
             notes=tuple(dict.fromkeys([*self.notes, *other.notes])),
-            about={**other.about, **self.about, 'recordings': of_tasks[1] | of_tasks[0]},
+            about={**other.about, **self.about, 'recordings': of_tasks[1] | of_tasks[0], 'seconds': seconds},
             tables=tables,
         )
 

@@ -110,7 +110,8 @@ _STORED_AS = {'float': str, 'path': str, 'tuple': list, 'dict': dict, 'table': d
 # %% ../../nbs/00_core/08_saving.ipynb #b3a70dd1
 def _learned(encoder) -> dict[str, Any]:
     """Return the learned attributes of an encoder, which end in an underscore, by name."""
-    attributes = vars(encoder) | vars(encoder).get('_modules', {})
+    attributes = getattr(encoder, '__dict__', {})
+    attributes = attributes | attributes.get('_modules', {})
     return {k: attributes[k] for k in sorted(attributes) if _is_learned(k)}
 
 

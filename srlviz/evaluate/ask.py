@@ -351,7 +351,10 @@ class _Run:
             fitted, paths = self.prepared(method, task, representation, recording)
             if few:
                 return self.refuse(method, task, dict.fromkeys(self.asked, few))
-            answers = {name: load_answers(path)[0] for name, path in paths.items() if path.exists()}
+            answers = {}
+            for name, path in paths.items():
+                if path.exists():
+                    answers[name] = load_answers(path, self.asked[name])[0]
             codes = None if len(answers) == len(self.asked) else fitted.codes
         except _REFUSALS as e:
             self.failures[method, task] = e
