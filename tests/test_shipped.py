@@ -14,7 +14,8 @@ from srlviz.envs.atari import GAMES, annotations
 from srlviz.envs.pomdp.base import TASKS
 from srlviz.evaluate.prediction.target_scores import unpredicted_targets
 from srlviz.evaluate.probe import with_category_means
-from srlviz.studies.matrix.results import between_questions, between_seeds, between_worlds, headline, shipped_matrix
+from srlviz.studies.matrix import results as matrix_results
+from srlviz.studies.matrix.results import between_questions, between_seeds, between_worlds, shipped_matrix
 from srlviz.studies.matrix.settings import SETTINGS
 from srlviz.studies.papers.landing import BASELINES, gain_table, headline
 
@@ -246,7 +247,7 @@ def test_the_matrix_is_complete_and_its_headline_is_in_the_guides():
         for method in matrix.scores['method'].unique():
             for question in matrix.questions:
                 assert ((method, world, question) in answered) != ((method, world, question) in matrix.reasons)
-    lines = headline(matrix)
+    lines = matrix_results.headline(matrix)
     assert all(line in text_of('docs/guides/matrix.md') for line in lines)
     agreement = [line for line in lines if ' agree by ' in line]
     assert len(agreement) == 3 and all(line in text_of('README.md') for line in agreement)
