@@ -94,7 +94,7 @@ def test_recipes_run(name, tmp_path):
         pytest.skip(f"pip install '{missing[0]}', or `make recipes`")
     stdout = run(code, tmp_path, timeout=900)
     if 'srlviz.probe(' in code:
-        assert re.search(r'^F1 on [\d,]+ frames of ', stdout, re.M), stdout
+        assert re.search(r'^.+ in .+: [\d,]+ test rows of \d+ episodes, ', stdout, re.M), stdout
         assert re.search(r'^mean( +[01]\.\d+)+', stdout, re.M), stdout
     elif 'sweep(' in code:
         assert load_scores(tmp_path / 'runs/coins/scores.csv')['value'].tolist() == [0.5, 0.5, 0.25, 0.25, 0.125, 0.125]

@@ -14,7 +14,8 @@ from srlviz.envs.atari import GAMES, annotations
 from srlviz.envs.pomdp.base import TASKS
 from srlviz.evaluate.prediction.target_scores import unpredicted_targets
 from srlviz.evaluate.probe import with_category_means
-from srlviz.studies.matrix.results import shipped_matrix
+from srlviz.studies.matrix import results as matrix_results
+from srlviz.studies.matrix.results import between_questions, between_seeds, between_worlds, shipped_matrix
 from srlviz.studies.matrix.settings import SETTINGS
 from srlviz.studies.papers.landing import BASELINES, gain_table, headline
 
@@ -240,28 +241,28 @@ def test_the_pivot_table_of_the_guide_averages_over_seeds_only():
 
 def test_the_matrix_is_complete_and_its_headline_is_in_the_guides():
     matrix = shipped_matrix()
-    assert len(matrix.worlds) == 11 and {*SETTINGS} <= set(matrix.worlds) and matrix.scores['method'].nunique() >= 15
+    assert len(matrix.tasks) == 11 and {*SETTINGS} <= set(matrix.tasks) and matrix.scores['method'].nunique() >= 15
     answered = set(map(tuple, matrix.scores[['method', 'task', 'group']].to_numpy()))
-    for world in matrix.worlds:
+    for world in matrix.tasks:
         for method in matrix.scores['method'].unique():
             for question in matrix.questions:
                 assert ((method, world, question) in answered) != ((method, world, question) in matrix.reasons)
-    lines = matrix.headline()
+    lines = matrix_results.headline(matrix)
     assert all(line in text_of('docs/guides/matrix.md') for line in lines)
     agreement = [line for line in lines if ' agree by ' in line]
     assert len(agreement) == 3 and all(line in text_of('README.md') for line in agreement)
-    ceilings = matrix.between_seeds()
+    ceilings = between_seeds(matrix)
     by_world = ceilings.set_index('a')['value']
     assert (by_world.drop('approach-film') > 0.7).all() and by_world.mean() > 0.75
     assert by_world['approach-film'] < 0.5  # 150 flights; the guide says so
-    assert abs(matrix.between_worlds()['value'].mean()) < 0.2
+    assert abs(between_worlds(matrix)['value'].mean()) < 0.2
 
 
 def test_the_guides_say_how_far_families_of_worlds_and_of_questions_agree():
     matrix = shipped_matrix()
     by_time = ['RepeatFirst-easy', 'CountRecall-easy', 'HigherLower-easy', 'MultiarmedBandit-easy']
     by_sight = ['RepeatPrevious-easy', 'Concentration-easy', 'PositionOnlyCartPole-easy', 'pong']
-    worlds, questions = matrix.between_worlds(), matrix.between_questions()
+    worlds, questions = between_worlds(matrix), between_questions(matrix)
 
     def words(is_meant: pd.Series, pairs: pd.DataFrame) -> str:
         return f'{pairs.loc[is_meant, "value"].mean():.2f}'.replace('0.', '.')
