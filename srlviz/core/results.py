@@ -290,8 +290,9 @@ class Results:
                 self._one(kind, name, known)
             if names:
                 chosen[kind] = {*names}
-        scores = self.scores.rename(columns=dict(group='question'))
-        tables = dict(scores=scores, **self.tables)
+        if self.baseline and self.baseline not in chosen.get('method', (self.baseline,)):
+            self.intervals()  # whose differences stay known
+        tables = dict(scores=self.scores.rename(columns=dict(group='question')), **self.tables)
         for kind, names in chosen.items():
             tables = {name: table[table[kind].isin(names)] for name, table in tables.items()}
         tables = {name: table.reset_index(drop=True) for name, table in tables.items()}
@@ -361,14 +362,14 @@ class Results:
             )
         scored = {*scores[['method', 'task', 'group']].itertuples(index=False, name=None)}
         reasons = {k: v for k, v in {**other.reasons, **self.reasons}.items() if k not in scored}
-        baseline = self.baseline if self.baseline == other.baseline else ''
         tables = {}
-        known = [self.tables, other.tables] if baseline == other.baseline else []
-        for name in ('intervals', 'moments') if known else ():
-            parts = [self.intervals(), other.intervals()] if name == 'intervals' else [self.moments(), other.moments()]
-            columns = INTERVAL_COLUMNS if name == 'intervals' else MOMENT_COLUMNS
-            tables[name] = stacked(parts, columns).drop_duplicates(ignore_index=True)
-        tables = {name: table.drop(columns='value', errors='ignore') for name, table in tables.items()}
+        if self.tables or other.tables:
+            of_both = [self.intervals(), other.intervals()], [self.moments(), other.moments()]
+            tables['intervals'] = stacked(of_both[0], INTERVAL_COLUMNS).drop_duplicates(ignore_index=True)
+            tables['moments'] = stacked(of_both[1], MOMENT_COLUMNS).drop_duplicates(ignore_index=True)
+            tables['intervals'] = tables['intervals'].drop(columns='value')
+            if self.baseline != other.baseline:
+                tables['intervals'] = tables['intervals'].assign(**dict.fromkeys(INTERVAL_COLUMNS[-3:], np.nan))
         return Results(
             scores=check_scores(scores),
             questions=questions,
@@ -378,7 +379,7 @@ class Results:
             recordings=_both(self.recordings, other.recordings),
             fitted=_both(self.fitted, other.fitted),
             references=tuple(dict.fromkeys([*self.references, *other.references])),
-            baseline=baseline,
+            baseline=self.baseline if self.baseline == other.baseline else '',
             left_out={**other.left_out, **self.left_out},
             notes=tuple(dict.fromkeys([*self.notes, *other.notes])),
             about={**other.about, **self.about, 'recordings': of_tasks[1] | of_tasks[0], 'seconds': seconds},

@@ -17,6 +17,7 @@ from ..core.metrics import metric_label
 from ..core.questions import Answer, warning_words
 from ..core.recordings import Recording
 from srlviz.core.result_tables import (
+    MAX_SHOWN,
     left_out_words,
     reason_lines,
     recording_words,
@@ -164,7 +165,7 @@ class CrossMatrix(Board, Explorer):
 
     def _is_card(self) -> bool:
         "Whether the results are about a few representations, the first of which is shown first"
-        return 0 < len(self.results.own) <= _MAX_ROWS
+        return 0 < len(self.results.own) <= MAX_SHOWN
 
     def _first_question(self) -> str:
         "The first question with moments to show; '' for many representations"
@@ -275,10 +276,13 @@ class CrossMatrix(Board, Explorer):
         metric, answer = self.table.headlines[self.question], self.answer
         if answer is not None and len(answer.truth) and answer.metrics[metric].resampled:
             table = answer.interval(metric, n_resamples=200).rename(columns=dict(target='label')).assign(unit='episode')
-        else:
-            table = self.results.select(self.method, self.task, self.question).intervals()
-            table = table[table['metric'] == metric].rename(columns=dict(target='label'))
+        elif 'intervals' in self.results.tables:
+            table = self.results.intervals()
+            chosen = table[['method', 'task', 'question']] == [self.method, self.task, self.question]
+            table = table[chosen.all(axis=1) & (table['metric'] == metric)].rename(columns=dict(target='label'))
             table = table.drop(columns=['low', 'high']) if table['low'].isna().all() else table
+        else:
+            table = rows.groupby('target', sort=False)['value'].mean().rename_axis('label').reset_index()
         title = f'{pretty(self.method)}, {pretty(self.question)}'
         table = table[table['value'].notna()].assign(colour='#56748f')
         figure = plot_intervals(
@@ -318,12 +322,11 @@ class CrossMatrix(Board, Explorer):
     def to_html(self, path, title: str = '') -> Path:
         """Write one offline page: of each world the map, and the scores, doubts and worst moments of a few rows."""
         own = self.results.own
-        if len(own) > _MAX_ROWS:
+        if len(own) > MAX_SHOWN:
             return super().to_html(path, title)
         return write_page(path, _page_parts(self), title or ', '.join(map(pretty, own)))
 
 # %% ../../nbs/08_widgets/11_matrix.ipynb #ec23ab0b
-_MAX_ROWS = 6  # representations whose scores stand in words on a page
 _PICTURES = 4  # of the worst moments of a question
 _STYLE = Markup(
     '<style>table{border-collapse:collapse;font-size:14px;margin:8px 0 20px}td,th{padding:3px 10px;text-align:left;'

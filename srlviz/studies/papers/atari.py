@@ -302,12 +302,12 @@ def probe_games(
 
     Parameters
     ----------
-    games, methods : to run; methods as for `probe_methods`. With several jobs your own encoders are sent to other
+    games, methods : to run; methods as for `find_methods`. With several jobs your own encoders are sent to other
         processes, which a class of a script, a closure or a network can be, an open file cannot
     out : folder of the sweep; finished trials are reused, failed ones run again
     encoder_frames, probe_frames, version, threshold, record_protocol, seed : as in `record_game`; the seed is also that
         of encoders and probes
-    norms, probing : as in `probe_methods`
+    norms, probing : as in `probe_questions`
     encoder, quick : arguments of the encoders, as in `make_encoder`;  per_game : game -> more of them
     agents : folder of agents that collect the frames, see `agent_files`; the scores then have data 'ppo'
     policies : instead of agents: game -> policy of `record_atari`
