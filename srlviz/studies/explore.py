@@ -434,7 +434,8 @@ def _open_answers(answers, recording, widget, options):
 def _results_widget(results: Results) -> str:
     "The widget of results: targets x representations for one question about classes, questions x representations else"
     kinds = {type(question).name for question in results.questions.values()}
-    if len(results.tasks) > 1 or not results.answers or not kinds <= {'probe', 'regression'}:
+    is_one = len(results.tasks) == len(results.recordings) == 1
+    if not is_one or not results.answers or not kinds <= {'probe', 'regression'}:
         return 'CrossMatrix'
     return 'ProbeHeatmap' if results.labelled('f1') else 'ScoreBoard'
 
