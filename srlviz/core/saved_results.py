@@ -68,7 +68,7 @@ class SavedMethod:
     @property
     def encoder(self):
         """The encoder; None if it has no format of its own, and so was not saved."""
-        from .saving import load_encoder
+        from srlviz.core.saving import load_encoder
 
         return load_encoder(self.path) if self.path.exists() else None
 
@@ -140,7 +140,7 @@ def _save_data(results: Results, place: Path, header: dict) -> None:
             if fitted.path.exists():
                 shutil.copyfile(fitted.path, path)
         elif type(fitted.encoder) in catalog('encoders').values():
-            from .saving import save_encoder
+            from srlviz.core.saving import save_encoder
 
             save_encoder(fitted.encoder, path)
     if arrays:
