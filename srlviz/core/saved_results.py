@@ -47,7 +47,7 @@ from .names import catalog, unknown
 from .questions import Answer, Question, load_answers, question_named, save_answers
 from .recordings import Recording, code_arrays, load_recording
 from .results import CELL, INTERVAL_COLUMNS, Lazy, Results, stacked
-from .scores import load_scores, save_scores
+from .scores import SCORE_COLUMNS, check_scores, load_scores, save_scores
 
 # %% ../../nbs/00_core/16_saved_results.ipynb #aa2c1b34
 FORMAT, VERSION = 'srlviz results', 1
@@ -302,6 +302,8 @@ def load_results(folder: str | Path) -> Results:
         header = check_fields(read_header(path), _HEADER, path)
         table = inside(folder, 'scores.csv')
         scores = load_scores(table)
+        if scores.empty:
+            scores = check_scores(pd.DataFrame(columns=SCORE_COLUMNS))  # with columns of text
         if header['scores'] != checksum(table):
             raise ValueError(f"{table.name} was not saved together with {path.name}; save the results again")
         questions = {name: _read_question(name, about) for name, about in header['questions'].items()}
@@ -435,7 +437,7 @@ def _read_answers(folder: str | Path, keys: list, known: Mapping, scores: pd.Dat
 def _read_answer(path: Path, question: Question, scores: pd.DataFrame, rows: Sequence[int]) -> Answer:
     "Load an answer, and compare it with its question and its scores, of which it has those of one seed"
     found = load_answers(path)
-    if len(found) != 1 or found[0].question != question:
+    if len(found) != 1 or not _is_of(found[0].question, question):
         raise ValueError(f"{path} is not the answer to {question!r:.200}")
     values = found[0].value_table().set_index(['metric', 'target'])['value']
     tables = [of_seed for _, of_seed in scores.iloc[list(rows)].groupby('seed')]
@@ -444,6 +446,15 @@ def _read_answer(path: Path, question: Question, scores: pd.DataFrame, rows: Seq
     if tables and not any(_has_values(values, table) for table in tables):
         raise ValueError(f"{path}: its values differ from those in scores.csv")
     return found[0]
+
+
+def _is_of(found: Question, asked: Question) -> bool:
+    "Whether an answer's question is the one that was asked; an empty tuple, such as of categories, is filled in by it"
+    arguments = found.arguments()
+    for name, value in asked.arguments().items():
+        if value != arguments.get(name) and value not in ((), []):
+            return False
+    return found.name == asked.name
 
 
 def _has_values(values: pd.Series, scores: pd.DataFrame) -> bool:
