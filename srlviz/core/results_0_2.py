@@ -181,7 +181,8 @@ def load_probe(folder: str | Path) -> Results:
         task = recording.name or 'own'
         answers, questions = {}, {}
         for file, labels in dict(results=header['labels'], regressions=regressed['regressions']).items():
-            found = load_answers(inside(folder, f'{file}.npz')) if labels else []
+            saved = inside(folder, f'{file}.npz')
+            found = load_answers(saved) if labels or saved.exists() else []
             if len(found) != len(labels):
                 raise ValueError(f"{file}.npz has {len(found)} answers for {labels!r:.80}")
             for label, answer in zip(labels, found):

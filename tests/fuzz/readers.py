@@ -1436,16 +1436,16 @@ def read_matrix_runs(place):
 _CARD_COLUMNS = ('low', 'high', 'difference', 'difference_low', 'difference_high', 'value')
 _CARD_KEYS = ('representation', 'world', 'question')
 _SCORECARD = json_with(
-    dict.fromkeys(('names.*', 'references.*', 'versions.*', 'versions', 'reasons.reason.*'), TEXT)
+    dict.fromkeys(('names.*', 'references.*', 'reasons.reason.*'), TEXT)
     | dict.fromkeys((f'{t}.{c}.*' for t in ('cells', 'reasons', 'moments', 'rows') for c in _CARD_KEYS), TEXT)
     | {f'cells.{c}.*': lambda v: v is None or NUMBER(v) for c in _CARD_COLUMNS}
     | {'cells.target.*': TEXT, 'cells.metric.*': TEXT, 'cells.episodes.*': lambda v: v is None or whole()(v)}
     | {'moments.factor.*': TEXT, 'moments.episode.*': whole(), 'moments.t.*': whole(), 'moments.error.*': NUMBER}
     | {'moments.truth.*': ANY, 'moments.predicted.*': ANY, 'rows.n_codes.*': whole(), 'rows.seconds.*': NUMBER}
-    | {'settings.seed': whole(), 'settings.questions.*': ANY, 'settings.worlds.*': ANY}
+    | {'settings.seed': whole(), 'settings.questions.*': ANY, 'settings.worlds.*': ANY, 'versions*': ANY}
 )
 _TRIAL = 'runs/trials/a/result.json'
-_MATRIX = json_with({'reasons.*.*': TEXT, 'about': ANY, 'about.*': ANY})
+_MATRIX = json_with({'reasons*': ANY, 'about*': ANY}, lambda x: _are_rows(x['reasons'], 4))
 _MATRIX_RUN = json_with(
     {
         'about.reasons': ANY,
