@@ -62,6 +62,7 @@ ELSEWHERE = {
     'agents.player._sweep_files': _FORGED,
     'agents.player.load_agents': 'load_policy, for each file of a folder',
     'core.scores._paper_names': _NO_FILE,
+    'figures.probe._doubtful': _NO_FILE,
     'studies.sweeps.commands.read_grid': _READ_JSON,
     'studies.page.is_srlviz_page': _READ_JSON,
     'studies.run.is_result': _READ_JSON,
