@@ -2,7 +2,6 @@
 
 import errno, importlib.util, re, shutil, signal, subprocess, sys
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,16 +10,19 @@ import pytest, torch
 
 import srlviz
 from srlviz import Factor, Recording
+from srlviz.core import saved_results
 from srlviz.core.files import atomic_folder, atomic_path
 from srlviz.core.names import unknown
 from srlviz.core.saving import save_encoder
+from srlviz.core.results import results_of
+from srlviz.core.results_0_2 import load_card, load_matrix, load_probe
+from srlviz.core.results import load_results
 from srlviz.core.scores import load_scores, save_scores, score_row
 from srlviz.core.views.steps import Steps
 from srlviz.encoders.baselines import RandomCNN
 from srlviz.studies.course import write_course
-from srlviz.studies.matrix import results
-from srlviz.studies.matrix.results import Matrix, load_matrix, save_matrix, shipped_matrix
 
+SAVED_BY_0_2_0 = Path(__file__).parent / 'support' / 'results_0_2_0'
 HOSTILE = '\x1b[31mred\u202e'  # colours a terminal, and reverses text
 
 
@@ -93,18 +95,99 @@ def test_a_living_writer_of_the_same_folder_is_left_alone(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ['a']
 
 
-# ---- matrices
+# ---- results
+
+
+def one_score(value: float = 0.5):
+    "Results of one score"
+    row = score_row(study='cross', task='pong', method='a', metric='f1', value=value, target='mean', group='probe')
+    return results_of(pd.DataFrame([row]))
+
+
+def test_results_whose_two_files_are_of_different_times_are_refused(tmp_path):
+    for place, value in ('old', 0.5), ('new', 0.25):
+        one_score(value).save(tmp_path / place)
+    assert load_results(tmp_path / 'old').scores['value'].tolist() == [0.5]
+    shutil.copy(tmp_path / 'new' / 'scores.csv', tmp_path / 'old' / 'scores.csv')
+    with pytest.raises(ValueError, match='scores.csv was not saved together with results.json'):
+        load_results(tmp_path / 'old')
 
 
 def test_a_matrix_whose_two_files_are_of_different_times_is_refused(tmp_path):
-    row = score_row(study='cross', task='pong', method='a', metric='f1', value=0.5, target='mean', group='probe')
-    for place, value in ('old', 0.5), ('new', 0.25):
-        table = pd.DataFrame([row | dict(value=value)])
-        save_matrix(Matrix(table, {}), tmp_path / place, dict(epochs=1))
-    assert load_matrix(tmp_path / 'old.csv').scores['value'].tolist() == [0.5]
-    shutil.copy(tmp_path / 'new.csv', tmp_path / 'old.csv')  # as a writer leaves them that is killed in between
-    with pytest.raises(ValueError, match='old.json and old.csv were not saved together'):
-        load_matrix(tmp_path / 'old.csv')
+    for name in 'matrix.csv', 'matrix.json':
+        shutil.copy(SAVED_BY_0_2_0 / name, tmp_path / name)
+    path = tmp_path / 'matrix.csv'
+    assert load_matrix(path).scores['value'].tolist() == [0.9, 0.4]
+    path.write_text(path.read_text().replace(',0.9', ',0.8'))
+    with pytest.raises(ValueError, match='matrix.json and matrix.csv were not saved together'):
+        load_matrix(path)
+
+
+def test_a_card_that_0_2_0_saved_is_loaded_with_its_values():
+    card = load_card(SAVED_BY_0_2_0 / 'card.json')
+    assert card.own == ['lamp'] and card.methods == ['lamp', 'constant', 'raw'] and card.tasks == ['room']
+    table = card.table('room')
+    assert table.loc['selectivity', 'lamp'] == '.33 (.33 to .33)' and table.loc['selectivity', 'raw'] == '.84'
+    assert table.loc['selectivity', '− raw'] == '−.50 (−.52 to −.48)' and table.loc['rank', 'raw'] == '2.85'
+    assert card.targets('skill')['lamp'].round(2).tolist() == [1, 0, 0, 0.33]  # lamp, door, fan, their mean
+    assert [*card.reasons] == [(name, 'room', 'belief') for name in ('lamp', 'constant', 'raw')]
+    assert {*card.worst()['factor']} <= {'door', 'fan'} and len(card.worst())
+    assert card.about['versions']['srlviz'] == '0.2.0' and {*card.scores['inputs']} == {'vector'}
+    assert '1,800 test rows of 18 episodes, 3 factors, seed 0' in repr(card)
+
+
+def test_a_probe_that_0_2_0_saved_is_loaded_with_its_values():
+    probe = load_probe(SAVED_BY_0_2_0 / 'probe')
+    f1, r2 = probe.targets('f1'), probe.targets('r2_linear')
+    assert f1.loc['side'].round(2).to_dict() == {'all': 0.95, 'all · standardized': 0.96, 'majority': 0.37}
+    assert r2.loc['height'].round(2).to_dict() == {'all': 1, 'majority': 0} and probe.references == ('majority',)
+    assert probe.labelled('f1')['all'].value('f1') == pytest.approx(0.94993006993007)
+    assert len(probe.codes['all']) == len(probe.recording) == 20 and probe.codes['all'][0].shape[1] == 3
+    assert [*probe.encoders] == ['majority'] and {*probe.worst('all')['factor']} == {'side'}
+
+
+def test_a_matrix_that_0_2_0_saved_is_loaded_with_its_values():
+    matrix = load_matrix(SAVED_BY_0_2_0 / 'matrix.csv')
+    assert matrix.targets('f1').loc['mean'].to_dict() == dict(raw=0.9, constant=0.4)
+    assert matrix.reasons == {('raw', 'room', 'mig'): 'one code'} and matrix.about == dict(epochs=2)
+
+
+@pytest.mark.parametrize('name', ['card.json', 'matrix.json', 'probe'])
+def test_results_that_0_2_0_saved_are_equal_when_they_are_saved_again(name, tmp_path):
+    old = srlviz.load(SAVED_BY_0_2_0 / name)
+    new = srlviz.load(old.save(tmp_path / 'new'))
+    pd.testing.assert_frame_equal(new.scores, old.scores)
+    pd.testing.assert_frame_equal(new.intervals(), old.intervals())
+    pd.testing.assert_frame_equal(new.moments(), old.moments())
+    for part in 'questions', 'reasons', 'warnings', 'references', 'baseline', 'left_out', 'notes', 'about':
+        assert getattr(new, part) == getattr(old, part), part
+    assert {*new.answers} == {*old.answers} and {*new.fitted} == {*old.fitted} and repr(new) == repr(old)
+    for key, answer in old.answers.items():
+        pd.testing.assert_frame_equal(new.answers[key].value_table(), answer.value_table())
+    for key, codes in old.codes.items():
+        np.testing.assert_array_equal(np.vstack(new.codes[key]), np.vstack(codes))
+    for key, recording in old.recordings.items():
+        assert new.recordings[key].fingerprint() == recording.fingerprint()
+
+
+def test_results_on_a_full_disk_leave_no_folder(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, 'No space left on device')
+
+    with monkeypatch.context() as patched:
+        patched.setattr(saved_results, 'write_json', full)
+        with pytest.raises(OSError, match='results'):
+            one_score().save(tmp_path / 'results')
+    assert not [*tmp_path.iterdir()]
+    assert len(load_results(one_score().save(tmp_path / 'results')).scores) == 1
+
+
+def test_codes_of_whole_numbers_are_saved(tmp_path):
+    recording = walks().with_split(probe=0.5, valid=0.25, test=0.25)
+    codes = [np.arange(len(episode))[:, None] % 5 for episode in recording]
+    results = srlviz.ask({'steps': codes}, recording, ['rank'], progress=False)
+    loaded = load_results(results.save(tmp_path / 'results'))
+    np.testing.assert_array_equal(np.vstack(loaded.codes['steps']), np.vstack(codes))
 
 
 # ---- spreadsheets
@@ -217,18 +300,3 @@ def test_writers_of_one_file_at_the_same_time_do_not_stop_each_other(tmp_path):
         list(pool.map(write, range(4)))
     (left,) = tmp_path.iterdir()
     assert left.read_text() in {str(i) * 100 for i in range(4)}
-
-
-def test_a_matrix_on_a_full_disk_keeps_both_files_of_the_earlier_one(tmp_path, monkeypatch):
-    matrix = shipped_matrix()
-    save_matrix(matrix, tmp_path / 'm.csv', {})
-
-    def full(*_):
-        raise OSError(errno.ENOSPC, 'No space left on device')
-
-    with monkeypatch.context() as patched:
-        patched.setattr(results, 'write_json', full)
-        with pytest.raises(OSError, match='its previous content is unchanged'):
-            save_matrix(replace(matrix, scores=matrix.scores[:9]), tmp_path / 'm.csv', {})
-    assert len(load_matrix(tmp_path / 'm.csv').scores) == len(matrix.scores)
-    assert {p.name for p in tmp_path.iterdir()} == {'m.csv', 'm.json'}

@@ -3,6 +3,7 @@
 import gzip, io, json, re, sys, zipfile
 
 import numpy as np
+import pandas as pd
 import pytest
 from safetensors.numpy import save_file
 
@@ -13,13 +14,14 @@ from srlviz.core.files import MAX_BYTES, max_unpacked, parse_json
 from srlviz.core.jobs.runs import RunFolder
 from srlviz.core.questions import load_answers
 from srlviz.core.recordings import Recording, load_recording
+from srlviz.core.results import results_of
+from srlviz.core.results_0_2 import load_card, load_matrix, load_probe
+from srlviz.core.results import load_results
 from srlviz.core.saving import load_encoder
+from srlviz.core.scores import score_row
 from srlviz.evaluate.maps import load_maps
 from srlviz.evaluate.prediction.target_table import load_targets
-from srlviz.studies.matrix.results import load_matrix
-from srlviz.studies.matrix.scorecard import load_card
 from srlviz.studies.notebooks import read_notebook
-from srlviz.studies.quick import load_probe
 from srlviz.widgets.workbench import load_workbench
 
 pytestmark = pytest.mark.skipif(sys.platform != 'linux', reason='it forks, and reads /proc')
@@ -77,6 +79,7 @@ JSON_FILES = {
     'matrix.json': lambda path: load_matrix(path),
     'notebook.ipynb': read_notebook,
     'probe.json': lambda path: load_probe(path.parent),
+    'results.json': lambda path: load_results(path.parent),
     'targets.json': lambda path: load_targets(path.parent),
     'workbench.json': lambda path: load_workbench(path.parent),
     'sweep.json': lambda path: RunFolder(path.parent).refresh(),
@@ -92,6 +95,29 @@ def test_a_large_file_of_json_is_refused_before_it_is_parsed(name, tmp_path):
     path.write_text(forged(VALUES['lists'], 2**26))  # 1.6 GB when it is parsed
     message = run_bounded(lambda: JSON_FILES[name](path), max_seconds=5, max_bytes=2**29)
     assert path.name in message
+
+
+@pytest.mark.parametrize('name', ['card.json', 'probe.json', 'results.json'])
+def test_results_whose_json_is_small_and_takes_much_memory_are_refused(name, tmp_path):
+    path = tmp_path / name
+    path.write_text(forged(VALUES['lists'], 2**24 - 1000))  # 600 MB when it is parsed
+    assert_refused(path, 'of memory, more than', lambda: JSON_FILES[name](path), max_seconds=3, max_bytes=2**26)
+
+
+def test_results_with_many_names_are_checked_in_seconds(tmp_path):
+    row = score_row(study='own', task='room', method='raw', metric='f1', value=0.5, group='probe')
+    folder = results_of(pd.DataFrame([row])).save(tmp_path / 'results')
+    header = json.loads((folder / 'results.json').read_text())
+    n = 150_000
+    header['reasons'] = [[f'n{i}', 'room', 'probe', ''] for i in range(n)]
+    keys = dict(method=[f'n{i}' for i in range(n)], task=['room'] * n, question=['probe'] * n)
+    moments = dict.fromkeys(('episode', 't', 'truth', 'predicted', 'error'), [1] * n)
+    header['moments'] = keys | moments | dict(factor=['x'] * n)
+    (folder / 'results.json').write_text(json.dumps(header))
+    assert not run_bounded(lambda: load_results(folder))
+    header['moments']['method'][-1] = 'n'
+    (folder / 'results.json').write_text(json.dumps(header))
+    assert_refused(folder / 'results.json', "moments: unknown method 'n'", lambda: load_results(folder))
 
 
 def test_the_header_of_an_encoder_is_bounded(tmp_path):
@@ -115,7 +141,7 @@ def test_no_file_may_unpack_to_more_than_a_fixed_size(tmp_path):
     assert max_unpacked(tmp_path / 'x') == 2**26 + 200_000 < MAX_BYTES
 
 
-@pytest.mark.parametrize('name', ['card.json', 'x.json', 'notebook.ipynb'])
+@pytest.mark.parametrize('name', ['card.json', 'results.json', 'x.json', 'notebook.ipynb'])
 def test_a_key_that_stands_twice_is_refused(name, tmp_path):
     path = tmp_path / name
     path.write_text('{"format": "srlviz scorecard", "cells": [], "cells": [1]}')

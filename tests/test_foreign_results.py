@@ -7,15 +7,22 @@ import pandas as pd
 import pytest
 from safetensors.torch import save_file
 
+import srlviz
 from srlviz.agents.player import load_policy
 from srlviz.core import saving
 from srlviz.core.files import checksum, sample_path
 from srlviz.core.scores import check_scores, load_scores, score_row
 from srlviz.core.questions import FORMAT, Answer
+from srlviz.core.recordings import Recording
+from srlviz.core.results import results_of
+from srlviz.core.results_0_2 import load_matrix
+from srlviz.core.results import load_results
 from srlviz.evaluate.qedr import qedr
+from srlviz.evaluate.questions.probe import LinearProbe
+from srlviz.evaluate.questions.regression import Regression
 from srlviz.figures.agents.returns import plot_return_curves, plot_return_ranking
 from srlviz.studies.matrix import representations
-from srlviz.studies.matrix.results import Matrix, load_matrix, matrix_board, shipped_matrix
+from srlviz.studies.matrix import results as matrix
 from srlviz.studies.matrix.settings import find_setting
 from srlviz.studies.papers.landing import headline, trial_files
 from srlviz.agents.player import load_agents
@@ -272,13 +279,13 @@ def forge_matrix(folder, reasons, **columns):
 @pytest.mark.parametrize(
     'reason, columns, field',
     [
-        (['raw', 'pong', 'no question', 'why'], {}, "matrix.json: reasons: unknown question 'no question'"),
+        (['raw', 'pong', 'no question', 'why'], {}, "matrix.json.*reasons: unknown question 'no question'"),
         (['raw', 'pong', 'mig', '\ud800'], {}, "matrix.json.*reasons.0.3"),
         (['\udfff', 'pong', 'mig', 'why'], {}, "matrix.json.*reasons.0.0"),
-        (['raw\x1b[2J', 'pong', 'mig', 'why'], {}, 'matrix.json: reasons.*control'),
-        (['', 'pong', 'mig', 'why'], {}, 'matrix.json: reasons.*short text'),
-        (['raw', 'pong', 'mig', True], {}, 'matrix.json: reasons.*True'),
-        (REASON, dict(group='no question'), "matrix.csv: group: unknown question 'no question'"),
+        (['raw\x1b[2J', 'pong', 'mig', 'why'], {}, 'matrix.json.*reasons.*x1b'),
+        (['', 'pong', 'mig', 'why'], {}, "matrix.json.*reasons.*''"),
+        (['raw', 'pong', 'mig', True], {}, 'matrix.json.*reasons.*True'),
+        (REASON, dict(group='no question'), "matrix.csv.*group: unknown question 'no question'"),
         (REASON, dict(seed='True'), 'matrix.csv, line 2, column seed.*True'),
         (REASON, dict(value='NaN'), 'matrix.csv, line 2, column value.*NaN'),
     ],
@@ -293,12 +300,68 @@ def test_a_forged_matrix_is_refused_by_file_and_field(reason, columns, field, tm
     'name', ['n' * 200, '\u202eabc', '<img src=x onerror=alert(1)>', '%{x}', '__proto__', 'a\u2028b']
 )
 def test_a_matrix_with_odd_names_that_can_be_read_can_be_drawn(name, tmp_path):
-    matrix = load_matrix(forge_matrix(tmp_path, [[name, name, 'mig', name]], method=name, task=name))
-    board = matrix_board(matrix, interactive=False)
+    loaded = load_matrix(forge_matrix(tmp_path, [[name, name, 'mig', name]], method=name, task=name))
+    board = loaded.explore(interactive=False)
     for question in board.table.questions:
         board.set_cell(question=question)
         assert board.to_html(tmp_path / 'board.html').stat().st_size
-    assert '\u202e' not in repr(matrix) and '<img src' not in (tmp_path / 'board.html').read_text(encoding='utf-8')
+    assert '\u202e' not in repr(loaded) and '<img src' not in (tmp_path / 'board.html').read_text(encoding='utf-8')
+
+
+@pytest.fixture(scope='module')
+def saved_walk(tmp_path_factory):
+    "A folder of results of two questions about codes that know a walk"
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(240, 2)).astype(np.float32)
+    factors = dict(side=(rows[:, 0] > 0).astype(int), height=rows[:, 1])
+    walk = Recording.from_arrays(rows, episode=np.arange(240) // 20, factors=factors, name='walk')
+    walk = walk.with_split(probe=0.5, valid=0.25, test=0.25)
+    questions = [LinearProbe(epochs=2), Regression()]
+    results = srlviz.ask({'all': np.split(rows, 12)}, walk, questions, progress=False)
+    return results.save(tmp_path_factory.mktemp('saved') / 'walk')
+
+
+def renamed_results(saved, folder, old, name):
+    "Copy saved results, with another name or text in the table and the header"
+    shutil.copytree(saved, folder)
+    for file in 'scores.csv', 'results.json':
+        text = (folder / file).read_text()
+        quoted = [json.dumps(name), json.dumps(old)] if file.endswith('json') else [f',"{name}",', f',{old},']
+        text = text.replace(f',"{old}",', quoted[0]).replace(quoted[1], quoted[0])
+        (folder / file).write_text(text)
+    header = json.loads((folder / 'results.json').read_text())
+    header |= dict(scores=checksum(folder / 'scores.csv'), notes=[name])
+    header |= dict(warnings=[[header['answers'][0][0], header['answers'][0][1], 'probe', name]])
+    header |= dict(left_out=[[header['recordings'][0], name, name]], baseline=name)
+    header['about']['versions'] |= {name: name}
+    (folder / 'results.json').write_text(json.dumps(header))
+    return folder
+
+
+@pytest.mark.parametrize('old', ['all', 'walk'])
+@pytest.mark.parametrize('name', ['n' * 200, '\u202eabc', '<img src=x onerror=alert(1)>', '%{x}', '__proto__', '=1+1'])
+@pytest.mark.variants
+def test_results_with_odd_names_that_can_be_read_can_be_drawn(old, name, saved_walk, tmp_path):
+    results = load_results(renamed_results(saved_walk, tmp_path / 'forged', old, name))
+    assert name in [*results.methods, *results.tasks] and '\u202e' not in repr(results)
+    for widget in '', 'CrossMatrix', 'ProbeHeatmap':
+        srlviz.explore(results, widget=widget).to_html(tmp_path / 'page.html')
+        assert '<img src=x' not in (tmp_path / 'page.html').read_text(encoding='utf-8')
+    results.to_html(tmp_path / 'page.html')
+    assert '<img src=x' not in (tmp_path / 'page.html').read_text(encoding='utf-8')
+    cells = pd.read_csv(results.to_csv(tmp_path / 'table.csv'), header=None, dtype=str).to_numpy().ravel()
+    assert '=1+1' not in cells
+    assert '| <img' not in results.to_markdown() and '<img' not in results.to_latex()
+
+
+def test_moments_that_the_recording_does_not_have_are_refused(saved_walk, tmp_path):
+    shutil.copytree(saved_walk, tmp_path / 'forged')
+    path = tmp_path / 'forged' / 'results.json'
+    header = json.loads(path.read_text())
+    header['moments']['t'][0] = 10**6
+    path.write_text(json.dumps(header))
+    with pytest.raises(ValueError, match='results.json: moments: .*a step 1000000'):
+        load_results(tmp_path / 'forged').recordings['walk']
 
 
 def test_a_boolean_is_no_number_of_a_score_table():
@@ -339,13 +402,13 @@ def test_returns_after_two_budgets_are_not_averaged():
 
 def test_a_matrix_of_references_alone_has_no_order():
     "Nor has one whose representations are all alike"
-    scores = shipped_matrix().scores
-    fixed = Matrix(scores[scores['method'].isin(['constant', 'true_state'])])
-    alike = Matrix(scores[scores['method'].isin(['constant', 'raw', 'GRU'])].assign(value=0.0))
-    for matrix in (fixed, alike):
-        assert not any('agree by' in line for line in matrix.headline())
-        for pairs in (matrix.between_questions(), matrix.between_worlds(), matrix.between_seeds()):
-            assert pairs['value'].isna().all()
+    scores = matrix.shipped_matrix().scores
+    fixed = results_of(scores[scores['method'].isin(['constant', 'true_state'])])
+    alike = results_of(scores[scores['method'].isin(['constant', 'raw', 'GRU'])].assign(value=0.0))
+    for results in (fixed, alike):
+        assert not any('agree by' in line for line in matrix.headline(results))
+        for compare in (matrix.between_questions, matrix.between_worlds, matrix.between_seeds):
+            assert compare(results)['value'].isna().all()
 
 
 def test_the_headline_of_landing_refuses_two_errors_of_one_encoder():

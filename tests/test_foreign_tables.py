@@ -10,6 +10,7 @@ import gymnasium, numpy as np, pandas as pd, pytest, torch
 from gymnasium.vector import SyncVectorEnv
 from packaging.requirements import Requirement
 
+import srlviz
 from srlviz.agents.ppo import PPO, ActorCritic, PPOConfig
 from srlviz.core.files import sample_path
 from srlviz.core.recordings import load_recording
@@ -24,6 +25,7 @@ from srlviz.envs.landing.runways import Runways
 from srlviz.core.questions import Answer
 from srlviz.evaluate.probe import linear_probe
 from srlviz.memories.recurrent import GRU
+from srlviz.studies.methods import make_encoder
 from srlviz.studies.papers import atari, probing
 from srlviz.studies.papers.agents import load_agent
 
@@ -812,17 +814,16 @@ def test_probes_are_not_written_through_a_link(place, tmp_path):
     (tmp_path / 'precious').mkdir()
     (tmp_path / 'out' / place).symlink_to(tmp_path / 'precious', target_is_directory=True)
     probe = split_episodes(sample, probe=0.4, valid=0.3, test=0.3)
-    method = {'results': 'majority', 'encoders': 'st_dim'}[place]
+    method, arguments = {'results': ('majority', {}), 'encoders': ('st_dim', dict(epochs=1))}[place]
     assert_refused(
         '',
         tmp_path / 'out' / place,
-        probing.probe_methods,
-        [method],
-        sample,
+        srlviz.ask,
+        {method: make_encoder(method, **arguments)},
         probe,
-        out=tmp_path / 'out',
-        encoder=dict(epochs=1) if place == 'encoders' else None,
-        probing=dict(epochs=1),
+        probing.probe_questions(probing=dict(epochs=1)),
+        fit=sample,
+        cache=tmp_path / 'out',
         progress=False,
     )
     assert not list((tmp_path / 'precious').iterdir())

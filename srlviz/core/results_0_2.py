@@ -19,17 +19,19 @@ from srlviz.core.files import (
     TEXTS,
     Field,
     check_fields,
+    checksum,
     inside,
     is_line,
-    read_json,
     read_npz,
     reading,
 )
+from .metrics import questions as all_questions
 from .questions import Answer, load_answers, question_named
 from .recordings import load_recording
 from .result_tables import CELL
 from .results import Results, results_of
 from srlviz.core.saved_results import (
+    ARGUMENTS,
     INTERVALS,
     MOMENTS,
     NAME,
@@ -40,8 +42,10 @@ from srlviz.core.saved_results import (
     check_intervals,
     check_keys,
     check_metrics,
+    check_names,
     key_texts,
     read_columns,
+    read_header,
     split_codes,
 )
 from .scores import SCORE_COLUMNS, check_scores, load_scores, score_row
@@ -72,14 +76,16 @@ def load_card(path: str | Path) -> Results:
         finite or not in the range of its metric, or too many rows
     """
     with reading(path, 'a scorecard of srlviz'):
-        content = check_fields(read_json(path, max_bytes=_MAX_BYTES), _CARD, path)
+        content = check_fields(read_header(path, _MAX_BYTES), _CARD, path)
         settings = check_fields(content['settings'], _SETTINGS, 'settings')
         for name, about in settings['worlds'].items():
             check_fields(about, _WORLD, f'settings: worlds: {name:.80}')
+        check_fields(settings['questions'], dict.fromkeys(settings['questions'], ARGUMENTS), 'settings: questions')
         questions = {name: question_named(name, arguments) for name, arguments in settings['questions'].items()}
         names = [*content['names'], *content['references']]
-        if not content['names'] or len({*names}) < len(names):
-            raise ValueError("names is empty, or a name is in names and references twice")
+        check_names(names, 'names and references')
+        if not content['names']:
+            raise ValueError("names is empty")
         known = dict(method=names, task=[*settings['worlds']], question=questions)
         content.setdefault('warnings', dict(representation=[], world=[], question=[], words=[]))  # older cards
         tables = {}
@@ -106,7 +112,9 @@ def load_card(path: str | Path) -> Results:
         scores = check_scores(pd.DataFrame(scores, columns=SCORE_COLUMNS))
         check_metrics(scores, questions)
         check_intervals(tables['cells'], questions)
-        reasons, warnings = (_by_cell(tables[name]) for name in ('reasons', 'warnings'))
+        reasons, warnings = (
+            key_texts(tables[name].to_numpy().tolist(), CELL, name) for name in ('reasons', 'warnings')
+        )
         if not len(scores) and not reasons:
             raise ValueError("cells and reasons are empty: it has neither a score nor says why there is none")
         found = Results(
@@ -121,10 +129,6 @@ def load_card(path: str | Path) -> Results:
         )
         check_about(found.about)
         return found
-
-
-def _by_cell(table: pd.DataFrame) -> dict[tuple, str]:
-    return {tuple(row[:3]): row[3] for row in table.to_numpy()}
 
 # %% ../../nbs/00_core/18_results_0_2.ipynb #2cfa7940
 _MATRIX: dict[str, Field] = dict(
@@ -141,10 +145,14 @@ def load_matrix(path: str | Path) -> Results:
     """
     path, about = Path(path).with_suffix('.csv'), Path(path).with_suffix('.json')
     with reading(about, 'a matrix of srlviz'):
-        header = check_fields(read_json(about), _MATRIX, about)
+        header = check_fields(read_header(about), _MATRIX, about)
         reasons = key_texts(header['reasons'], CELL, 'reasons')
+        check_keys([(question,) for question in {key[2] for key in reasons}], dict(question=all_questions()), 'reasons')
+        check_about(header['about'])
     with reading(path, 'a matrix of srlviz'):
         scores = load_scores(path)
+        if header.get('scores', '') not in ('', checksum(path)):  # early ones have none
+            raise ValueError(f"{about} and {path.name} were not saved together; save the matrix again")
         if not len(scores):
             raise ValueError("it has no row, and so is no matrix")
         found = results_of(scores, reasons, about=header['about'])
@@ -166,14 +174,17 @@ def load_probe(folder: str | Path) -> Results:
     """
     path = inside(folder, 'probe.json')
     with reading(path, 'a result of srlviz.probe'):
-        header = check_fields(read_json(path), _PROBE, path)
+        header = check_fields(read_header(path, _MAX_BYTES), _PROBE, path)
         regressed = check_fields(dict(regressions=header.get('regressions', [])), dict(regressions=TEXTS), path)
+        check_names(header['labels'], 'labels')
+        check_names(regressed['regressions'], 'regressions')
         recording = load_recording(inside(folder, 'recording'))
         task = recording.name or 'own'
         answers, questions = {}, {}
         for file, labels in dict(results=header['labels'], regressions=regressed['regressions']).items():
-            found = load_answers(inside(folder, f'{file}.npz')) if labels else []
-            if len(found) != len({*labels}):
+            saved = inside(folder, f'{file}.npz')
+            found = load_answers(saved) if labels or saved.exists() else []
+            if len(found) != len(labels):
                 raise ValueError(f"{file}.npz has {len(found)} answers for {labels!r:.80}")
             for label, answer in zip(labels, found):
                 method, dot, how = label.partition(' · ')
@@ -189,6 +200,10 @@ def load_probe(folder: str | Path) -> Results:
         for name, level in header['methods'].items():
             split = split_codes(codes.get(name), level, recording.lengths, f'methods: {name:.80}')
             fitted[name, task] = SavedMethod(split, inside(folder, f'encoders/{name}.safetensors'))
+        splits = {name: recording.lengths[recording.split == name] for name in dict.fromkeys(recording.split.tolist())}
+        about = dict(factors=[factor.name for factor in recording.factors])
+        about |= dict(rows={name: int(lengths.sum()) for name, lengths in splits.items()})
+        about |= dict(episodes={name: len(lengths) for name, lengths in splits.items()})
         return Results(
             scores=tables,
             questions=questions,
@@ -197,6 +212,7 @@ def load_probe(folder: str | Path) -> Results:
             fitted=fitted,
             references=tuple(name for name in header['methods'] if name == 'majority'),
             left_out=left_out,
+            about=dict(recordings={task: about}),
         )
 
 # %% ../../nbs/00_core/18_results_0_2.ipynb #608d33e5

@@ -53,7 +53,8 @@ srlviz.encoders.frames.ppo_features srlviz.envs.landing.runways srlviz.evaluate.
 srlviz.studies.papers.agents srlviz.studies.run safetensors.torch srlviz.agents.player srlviz.data.lerobot
 srlviz.data.importers srlviz.evaluate.maps srlviz.evaluate.qedr srlviz.evaluate.returns srlviz.evaluate.targets
 srlviz.studies.sweeps.store srlviz.studies.matrix.scorecard srlviz.studies.explore srlviz.studies.matrix.results
-srlviz.widgets.maps srlviz.widgets.workbench'''
+srlviz.core.saved_results srlviz.core.results_0_2 srlviz.evaluate.ask srlviz.widgets.maps srlviz.widgets.matrix
+srlviz.widgets.workbench'''
 
 
 def preload() -> None:

@@ -44,30 +44,51 @@ def explored_recording(read):
 
 def board(place) -> None:
     """Draw every cell of the matrix of a folder."""
-    from srlviz.studies.matrix.results import load_matrix, matrix_board
+    from srlviz.core.results_0_2 import load_matrix
 
-    draw_board(matrix_board(load_matrix(place / 'matrix.csv')))
+    draw_board(load_matrix(place / 'matrix.csv').explore())
     explored('matrix.csv')(place)
 
 
 def board_of_runs(place) -> None:
     """Draw every cell of the matrix of a folder of runs, without the moments, which would be recorded again."""
-    from srlviz.studies.matrix.results import matrix_board, open_matrix
+    from srlviz.studies.matrix.results import open_matrix
 
-    draw_board(matrix_board(replace(open_matrix(place / 'runs'), recordings={})))
+    draw_board(replace(open_matrix(place / 'runs'), recordings={}).explore())
 
 
 def card(place) -> None:
     """Draw every cell of a card, and write its page and its text; alone, and merged."""
     import srlviz
-    from srlviz.studies.matrix.scorecard import load_card, merge_cards
+    from srlviz.core.results_0_2 import load_card
+    from srlviz.studies.matrix.scorecard import merge_cards
 
     draw_board(srlviz.explore(place / 'card.json'))
     for x in load_card(place / 'card.json'), merge_cards([place / 'card.json']):
-        page(x)
-        for world in x.worlds:
-            x.table(world).to_string()
-        draw_board(x.widget())
+        write_tables(x)
+
+
+def results(place) -> None:
+    """Draw the results of a folder, and write their tables and their page."""
+    import srlviz
+
+    widget = srlviz.explore(place / 'saved')
+    if type(widget).__name__ == 'CrossMatrix':
+        draw_board(widget)
+    else:
+        page(widget)
+    write_tables(srlviz.load(place / 'saved'))
+
+
+def write_tables(found) -> None:
+    """Write results in all their forms."""
+    folder = Path(tempfile.gettempdir())
+    found.to_html(folder / 'results.html').unlink()
+    for task in found.tasks[:3]:
+        found.table(task).to_string()
+        found.to_markdown(task)
+        found.to_latex(task)
+        found.to_csv(folder / 'results.csv', task).unlink()
 
 
 def draw_board(widget) -> None:

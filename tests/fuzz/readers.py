@@ -3,7 +3,7 @@
 The rule accepts the changes of the file that no reader could detect.
 """
 
-import csv, hashlib, io, json, sys
+import csv, hashlib, io, json, shutil, sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -1204,30 +1204,101 @@ _VIEW = json_with(
 )
 
 
-def saved_probe(place):
-    from torch import nn
+_SAVED_BY_0_2_0 = Path(__file__).parents[1] / 'support' / 'results_0_2_0'
 
+
+def of_results(r) -> dict:
+    """Return all values of results: part -> value."""
+    out = dict(scores=r.scores, intervals=r.intervals(), moments=r.moments(), repr=len(repr(r)) > 0)
+    out |= dict(questions=repr(r.questions), methods=r.methods, references=r.references, baseline=r.baseline)
+    for name in 'reasons', 'warnings', 'left_out':
+        out[name] = [[*key, text] for key, text in getattr(r, name).items()]
+    out |= dict(notes=r.notes, about=r.about)
+    for key, answer in r.answers.items():
+        out |= {f'{key} values': answer.value_table(), f'{key} items': answer.predicted, f'{key} about': answer.about}
+    for key, method in r.fitted.items():
+        out |= {f'{key} codes {i}': rows for i, rows in enumerate(method.codes)} | {
+            f'{key} encoder': str(method.encoder)
+        }
+    for name, recording in r.recordings.items():
+        out |= {f'{name} {part}': value for part, value in of_recording(recording).items()}
+    return out
+
+
+def saved_results(place):
+    import srlviz
     from srlviz.core.recordings import Recording
-    from srlviz.studies.quick import probe
+    from srlviz.encoders.baselines import Majority
 
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(80, 2)).astype(np.float32)
-    walks = Recording.from_arrays(
-        rows, episode=np.arange(80) // 10, factors={'side': (rows[:, 0] > 0).astype(int)}, name='walks'
+    factors = dict(side=(rows[:, 0] > 0).astype(int), height=rows[:, 1])
+    walks = Recording.from_arrays(rows, episode=np.arange(80) // 10, factors=factors, name='walks')
+    walks = walks.with_split(probe=0.5, valid=0.25, test=0.25)
+    results = srlviz.ask(
+        {'all': np.split(rows, 8), 'majority': Majority()},
+        walks,
+        ['regression', 'rank', 'reward_action'],
+        references=['majority'],
+        baseline='majority',
+        progress=False,
     )
-    result = probe({'all': nn.Identity()}, walks, norms=['none'], probing=dict(epochs=2), progress=False)
-    result.save(place / 'saved')
+    results.save(place / 'saved')
+
+
+def read_saved_results(place):
+    from srlviz.core.results import load_results
+
+    return of_results(load_results(place / 'saved'))
+
+
+def sign_results(place, target):
+    "Write the checksum of the table into the header"
+    from srlviz.core.files import checksum
+
+    header = place / 'saved/results.json'
+    header.write_text(json.dumps(json.loads(header.read_text()) | dict(scores=checksum(place / target))))
+
+
+def _are_rows(rows, n):
+    return all(isinstance(row, list) and len(row) == n and all(map(TEXT, row)) for row in rows)
+
+
+def _is_header(x) -> bool:
+    "Whether rows of a header have keys and texts, and what is only kept is a table"
+    rows = dict(reasons=4, warnings=4, left_out=3, answers=3, codes=3)
+    are_rows = all(isinstance(x[name], list) and _are_rows(x[name], n) for name, n in rows.items())
+    texts = [x['baseline'], *x['references'], *x['notes'], *x['recordings']]
+    return are_rows and all(map(TEXT, texts)) and isinstance(x['about'], dict)
+
+
+_KEY = ('method', 'task', 'question')
+_SPAN = ('low', 'high', 'difference', 'difference_low', 'difference_high')
+_RESULTS = json_with(
+    dict.fromkeys((f'{t}.{c}.*' for t in ('intervals', 'moments') for c in (*_KEY, 'metric', 'target', 'factor')), TEXT)
+    | dict.fromkeys((f'intervals.{c}.*' for c in _SPAN), lambda v: v is None or NUMBER(v))
+    | {'intervals.episodes.*': lambda v: v is None or whole()(v)}
+    | {'moments.episode.*': whole(), 'moments.t.*': whole(), 'moments.error.*': NUMBER}
+    | {'moments.truth.*': ANY, 'moments.predicted.*': ANY, 'questions.*': ANY, 'baseline': ANY}
+    | {f'{name}*': ANY for name in ('reasons', 'warnings', 'left_out', 'references', 'notes', 'about')}
+    | {f'{name}*': ANY for name in ('answers', 'recordings', 'codes')},
+    _is_header,
+)
+
+
+def saved_probe(place):
+    shutil.copytree(_SAVED_BY_0_2_0 / 'probe', place / 'saved')
 
 
 def read_saved_probe(place):
-    from srlviz.studies.load import load
+    from srlviz.core.results_0_2 import load_probe
 
-    r = load(place / 'saved', 'probe')
-    codes = {f'{name} {i}': rows for name, episodes in r.codes.items() for i, rows in enumerate(episodes)}
-    return codes | {'labels': [*r.results], 'left out': dict(r.left_out), 'f1': r.f1, 'repr': len(repr(r)) > 0}
+    return of_results(load_probe(place / 'saved'))
 
 
-_SAVED_PROBE = json_with({'labels.*': TEXT, 'left_out': ANY, 'left_out.*': TEXT})
+_SAVED_PROBE = json_with(
+    {'labels.*': TEXT, 'regressions.*': TEXT, 'left_out': ANY, 'left_out.*': TEXT, 'methods*': ANY}
+)
 
 
 def workbench(place):
@@ -1286,40 +1357,20 @@ _WORKBENCH = json_with(
 
 
 def scorecard(place):
-    import srlviz
-    from srlviz.core.recordings import Recording
-
-    rng = np.random.default_rng(0)
-    switches = (np.cumsum(rng.random((4000, 2)) < 0.2, axis=0) % 2).astype(np.float32)
-    room = Recording.from_arrays(
-        switches, episode=np.arange(4000) // 50, factors=dict(lamp=switches[:, 0].astype(int)), name='room'
-    )
-    codes = [rows[:, 1:] for rows in np.split(switches, 80)]
-    card = srlviz.scorecard(
-        codes,
-        room,
-        name='door',
-        questions=['reward_action', 'rank', 'selectivity'],
-        references=['raw'],
-        progress=False,
-    )
-    card.save(place / 'card.json')
+    shutil.copy(_SAVED_BY_0_2_0 / 'card.json', place / 'card.json')
 
 
 def read_scorecard(place):
-    from srlviz.studies.matrix.scorecard import load_card
+    from srlviz.core.results_0_2 import load_card
 
-    card = load_card(place / 'card.json')
-    tables = {name: getattr(card, name) for name in ('cells', 'moments', 'rows')}
-    about = dict(names=card.names, references=card.references, settings=card.settings, versions=card.versions)
-    shown = dict(repr=len(repr(card)) > 0, scores=len(card.scores), worst=len(card.worst()))
-    return tables | about | shown | dict(reasons=[[*key, reason] for key, reason in card.reasons.items()])
+    return of_results(load_card(place / 'card.json'))
 
 
 def two_cards(place):
     scorecard(place)
     content = json.loads((place / 'card.json').read_text())
-    content['cells']['value'] = [value / 2 for value in content['cells']['value']]
+    cells = content['cells']
+    cells['value'] = [v / 2 if name == 'lamp' else v for name, v in zip(cells['representation'], cells['value'])]
     (place / 'other.json').write_text(json.dumps(content))
 
 
@@ -1327,12 +1378,12 @@ def read_two_cards(place):
     from srlviz.studies.matrix.scorecard import merge_cards
 
     card = merge_cards([place / 'other.json', place / 'card.json'])
-    drawing.draw_board(card.widget())
-    return dict(names=card.names, scores=len(card.scores), repr=len(repr(card)) > 0)
+    drawing.draw_board(card.explore(interactive=False))
+    return dict(names=card.own, scores=len(card.scores), repr=len(repr(card)) > 0)
 
 
 def unsigned_matrix(place):
-    "Without the checksum of the table, as srlviz 0.2.0 saved a matrix"
+    "Without the checksum of the table, as early versions saved a matrix"
     matrix(place)
     content = json.loads((place / 'matrix.json').read_text())
     del content['scores']
@@ -1348,16 +1399,17 @@ def _matrix_rule(old, new, differ):
 
 
 def matrix(place):
+    for name in 'matrix.csv', 'matrix.json':
+        shutil.copy(_SAVED_BY_0_2_0 / name, place / name)
+
+
+def matrix_runs(place):
     from srlviz.core.files import write_json
     from srlviz.core.scores import score_row
-    from srlviz.studies.matrix.results import Matrix, save_matrix
 
     key = dict(study='cross', task='RepeatPrevious-easy', method='raw', group='rank', budget=15)
     names = ('effective_rank', 'participation_ratio', 'dead_codes')
     table = pd.DataFrame([score_row(target='mean', metric=name, value=0.5, **key) for name in names])
-    save_matrix(
-        Matrix(table, {('raw', 'RepeatPrevious-easy', 'mig'): 'one code'}), place / 'matrix.csv', dict(epochs=15)
-    )
     parameters = dict(
         world='RepeatPrevious-easy', representation='raw', questions=['rank', 'mig'], n=0, epochs=15, seed=0
     )
@@ -1368,35 +1420,32 @@ def matrix(place):
 
 
 def read_matrix(place):
-    from srlviz.studies.matrix.results import load_matrix
+    from srlviz.core.results_0_2 import load_matrix
 
-    return of_matrix(load_matrix(place / 'matrix.csv'))
+    return of_results(load_matrix(place / 'matrix.csv'))
 
 
 def read_matrix_runs(place):
-    from srlviz.studies.matrix.results import open_matrix
+    from srlviz.studies.matrix.results import headline, open_matrix
 
-    return of_matrix(open_matrix(place / 'runs'))
-
-
-def of_matrix(loaded):
+    loaded = open_matrix(place / 'runs')
     reasons = [[*key, reason] for key, reason in sorted(loaded.reasons.items())]
-    return dict(scores=loaded.scores, reasons=reasons, repr=repr(loaded), best=len(loaded.headline()))
+    return dict(scores=loaded.scores, reasons=reasons, repr=repr(loaded), best=len(headline(loaded)))
 
 
 _CARD_COLUMNS = ('low', 'high', 'difference', 'difference_low', 'difference_high', 'value')
 _CARD_KEYS = ('representation', 'world', 'question')
 _SCORECARD = json_with(
-    dict.fromkeys(('names.*', 'references.*', 'versions.*', 'versions', 'reasons.reason.*'), TEXT)
+    dict.fromkeys(('names.*', 'references.*', 'reasons.reason.*'), TEXT)
     | dict.fromkeys((f'{t}.{c}.*' for t in ('cells', 'reasons', 'moments', 'rows') for c in _CARD_KEYS), TEXT)
     | {f'cells.{c}.*': lambda v: v is None or NUMBER(v) for c in _CARD_COLUMNS}
     | {'cells.target.*': TEXT, 'cells.metric.*': TEXT, 'cells.episodes.*': lambda v: v is None or whole()(v)}
     | {'moments.factor.*': TEXT, 'moments.episode.*': whole(), 'moments.t.*': whole(), 'moments.error.*': NUMBER}
     | {'moments.truth.*': ANY, 'moments.predicted.*': ANY, 'rows.n_codes.*': whole(), 'rows.seconds.*': NUMBER}
-    | {'settings.seed': whole(), 'settings.questions.*': ANY, 'settings.worlds.*': ANY}
+    | {'settings.seed': whole(), 'settings.questions.*': ANY, 'settings.worlds.*': ANY, 'versions*': ANY}
 )
 _TRIAL = 'runs/trials/a/result.json'
-_MATRIX = json_with({'reasons.*.*': TEXT, 'about': ANY, 'about.*': ANY})
+_MATRIX = json_with({'reasons*': ANY, 'about*': ANY}, lambda x: _are_rows(x['reasons'], 4))
 _MATRIX_RUN = json_with(
     {
         'about.reasons': ANY,
@@ -1414,12 +1463,58 @@ _MATRIX_RUN = json_with(
 )
 ANSWERS = [
     Reader(
+        'load_results results.json',
+        'json',
+        'saved/results.json',
+        saved_results,
+        read_saved_results,
+        _RESULTS,
+        draw=drawing.results,
+    ),
+    Reader(
+        'load_results scores.csv',
+        'csv',
+        'saved/scores.csv',
+        saved_results,
+        read_saved_results,
+        _matrix_rule,
+        sign=sign_results,
+        draw=drawing.results,
+    ),
+    Reader(
+        'load_results answers',
+        'answer',
+        'saved/answers/0.npz',
+        saved_results,
+        read_saved_results,
+        plain.npz_with(_NOT_INFINITE, header=_ANSWER),
+        draw=drawing.results,
+    ),
+    Reader(
+        'load_results codes.npz',
+        'npz',
+        'saved/codes.npz',
+        saved_results,
+        read_saved_results,
+        plain.npz_with(_NOT_INFINITE),
+        draw=drawing.results,
+    ),
+    Reader(
         'load_probe probe.json',
         'json',
         'saved/probe.json',
         saved_probe,
         read_saved_probe,
         _SAVED_PROBE,
+        draw=drawing.probe,
+    ),
+    Reader(
+        'load_probe scores.csv',
+        'csv',
+        'saved/scores.csv',
+        saved_probe,
+        read_saved_probe,
+        _scores_rule,
         draw=drawing.probe,
     ),
     Reader(
@@ -1439,7 +1534,7 @@ ANSWERS = [
         'open_matrix',
         'json',
         _TRIAL,
-        matrix,
+        matrix_runs,
         read_matrix_runs,
         _MATRIX_RUN,
         accepted_names=('has no results',),
