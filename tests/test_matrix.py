@@ -30,7 +30,7 @@ def test_third_party_worlds_and_representations_are_evaluated():
             codes = [rows[:: setting.every] for rows in representation]
         else:
             at_moments = AtMoments(representation, setting, {setting.name: recording}, Budget(epochs=1))
-            codes = at_moments.fit(recording).encode(recording)
+            codes = at_moments.fit(recording).encode(setting.moments(recording))
         answers, reasons = ask_all(codes, setting.moments(recording), code_questions(['selectivity', 'regression']))
         assert set(answers) == {'selectivity', 'regression'} and not reasons, name
     assert answers['regression'].value('r2_linear') > 0.99  # the observation is the state

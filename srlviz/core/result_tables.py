@@ -46,6 +46,9 @@ class Lazy(Mapping):
             self._made[key] = self.makers[key]()
         return self._made[key]
 
+    def __contains__(self, key) -> bool:
+        return key in self.makers
+
     def __iter__(self) -> Iterator:
         return iter(self.makers)
 
@@ -247,7 +250,10 @@ def shown_metrics(results, task: str) -> list[str]:
     if len({type(question) for question in results.questions.values()}) > 2:
         return ['']
     known = {*results.scores.loc[results.scores['task'] == task, 'metric']}
-    headlines = dict.fromkeys(question.headline for question in results.questions.values())
+    by_kind = {type(question): question for question in results.questions.values()}.values()
+    headlines = dict.fromkeys(question.headline for question in by_kind)
+    if any(sum(name in question.metrics for question in by_kind) > 1 for name in headlines):
+        return ['']  # two questions have a metric of one name
     return [name for name in headlines if name in known]
 
 
@@ -320,8 +326,8 @@ def warning_lines(results, task: str) -> list[str]:
 
 def _joined_lines(results, words, task: str) -> list[str]:
     found, own = {}, results.own
+    names_of_own = {*own}
     for (method, where, question), text in words.items():
-        if method in own and where == task:
-            name = question if len(own) == 1 else results.label(method, question)
-            found.setdefault(text, {}).setdefault(name)
-    return [f'{", ".join(names)}: {text}' for text, names in found.items()]
+        if method in names_of_own and where == task:
+            found.setdefault(text, {}).setdefault(question if len(own) == 1 else f'{method}, {question}')
+    return [f'{"; ".join(names) if len(own) > 1 else ", ".join(names)}: {text}' for text, names in found.items()]

@@ -35,13 +35,14 @@ def _kept(found: Mapping, names: Sequence[str], chosen: Mapping[str, set]) -> Ma
     for key in found:
         parts = key if isinstance(key, tuple) else (key,)
         if all(part in chosen.get(name, (part,)) for name, part in zip(names, parts)):
-            makers[key] = partial(found.get, key)
+            makers[key] = partial(found.__getitem__, key)
     return Lazy(makers)
 
 
 def _both(a: Mapping, b: Mapping) -> Mapping:
     "The items of two mappings; of a key in both, that of the first. Nothing is opened"
-    return Lazy({key: partial((a if key in a else b).get, key) for key in {**dict.fromkeys(a), **dict.fromkeys(b)}})
+    makers = {key: partial(b.__getitem__, key) for key in b}
+    return Lazy({key: partial(a.__getitem__, key) for key in a} | {k: v for k, v in makers.items() if k not in a})
 
 
 def _joined(kind: str, a: Mapping, b: Mapping, same: Callable = lambda x, y: x == y) -> dict:
@@ -52,7 +53,7 @@ def _joined(kind: str, a: Mapping, b: Mapping, same: Callable = lambda x, y: x =
     return {**a, **b}
 
 
-@dataclass(repr=False)
+@dataclass(repr=False, eq=False)
 class Results:
     """Scores of representations, the answers behind them, and why others are missing.
 
@@ -125,11 +126,14 @@ class Results:
         return next(iter(self.recordings.values()))
 
     def metric(self, name: str, question: str = '') -> Metric:
-        """Find a metric of the questions by name; a ValueError suggests the nearest."""
+        """Find a metric by name; a ValueError suggests the nearest, or names the questions that share it."""
         asked = [self.questions[question]] if question else [*self.questions.values()]
         known = {k: metric for q in asked for k, metric in q.metrics.items()}
         if name not in known:
             raise unknown('metric', f'{name!s:.80}', known)
+        of = dict.fromkeys(q.name for q in asked if name in q.metrics)
+        if len(of) > 1:
+            raise ValueError(f"the metric {name!r} is one of {' and of '.join(of)}; select(question=...) chooses one")
         return known[name]
 
     def intervals(self) -> pd.DataFrame:
@@ -148,7 +152,7 @@ class Results:
         by = [*CELL, 'metric', 'target']
         rows = self.scores.rename(columns=dict(group='question')).groupby(by, sort=False, as_index=False)
         rows = rows.agg(value=('value', 'mean'), seeds=('seed', 'nunique'))  # of several seeds the mean
-        rows = rows.merge(self.tables['intervals'], how='left', on=by)
+        rows = rows.merge(self.tables['intervals'], how='left', on=by, validate='1:1')
         rows.loc[rows['seeds'] > 1, [*INTERVAL_COLUMNS[6:]]] = np.nan  # those of an answer are of one seed
         return rows[[*INTERVAL_COLUMNS]]
 
@@ -225,8 +229,8 @@ class Results:
 
     def _groups(self, task: str) -> dict[str, list[str]]:
         "The groups of each factor that has one"
-        recording = self.recordings.get(task)
-        factors = [] if recording is None else recording.factors
+        is_open = not isinstance(self.recordings, Lazy) or task in self.about.get('recordings', {})
+        factors = self.recordings[task].factors if is_open and task in self.recordings else []  # records no world anew
         groups = {f.name: [g for g in f.group.split('|') if g not in ('', 'uncategorized')] for f in factors}
         return {name: found for name, found in groups.items() if found}
 
@@ -252,23 +256,27 @@ class Results:
         rows = self.intervals()
         for column, value in dict(question=question, task=task, metric=metric, target=target).items():
             rows = rows[rows[column] == value] if value else rows
+        if not len(rows):
+            raise ValueError(f"there is no score of {metric} for target {target!r:.80} in {task!r:.80}")
         rows = rows.sort_values('value', ascending=is_lower, kind='stable')
         rows = rows[['method', 'question', 'value', 'low', 'high', 'episodes']].reset_index(drop=True)
         separate = [self._is_apart(rows.iloc[0], rows.iloc[i], task, metric, target) for i in range(len(rows))]
         return rows.assign(separate=np.array(separate, bool))
 
     def _is_apart(self, best: pd.Series, other: pd.Series, task: str, metric: str, target: str) -> bool:
-        "Whether the first of a ranking is better than another beyond chance"
-        if best['value'] == other['value']:
+        "Whether the first of a ranking is better than another beyond chance; of several seeds this is not known"
+        cells = [(row['method'], task, row['question']) for row in (best, other)]
+        if best['value'] == other['value'] or any(np.isnan(row['low']) for row in (best, other)):
             return False
-        a, b = (self.answers.get((row['method'], task, row['question'])) for row in (best, other))
-        if a is not None and b is not None and a.has_items and b.has_items and a.metrics[metric].resampled:
+        sign = -1 if self.metric(metric, best['question']).better == 'lower' else 1
+        if all(cell in self.answers and self.answers[cell].has_items for cell in cells):
+            a, b = (self.answers[cell] for cell in cells)
             try:
                 paired = a.compare(b, metric).set_index('target').loc[target]
-                return bool(paired['low'] > 0 or paired['high'] < 0)
+                return bool(min(sign * paired['low'], sign * paired['high']) > 0)
             except (ValueError, KeyError):  # about other items
                 pass
-        return bool(best['low'] > other['high'] or best['high'] < other['low'])
+        return bool(best['low'] > other['high'] if sign > 0 else best['high'] < other['low'])
 
     def select(
         self, method: str | Sequence[str] = (), task: str | Sequence[str] = (), question: str | Sequence[str] = ()
@@ -320,7 +328,7 @@ class Results:
                 raise ValueError(f"two representations would be called {name!r:.80}")
 
         def renamed(found: Mapping) -> Lazy:
-            return Lazy({(names.get(k[0], k[0]), *k[1:]): partial(found.get, k) for k in found})
+            return Lazy({(names.get(k[0], k[0]), *k[1:]): partial(found.__getitem__, k) for k in found})
 
         def column(table: pd.DataFrame) -> pd.DataFrame:
             return table.assign(method=table['method'].map(lambda name: names.get(name, name)))
@@ -352,7 +360,7 @@ class Results:
             _joined(f'recording {task!r:.80}:', of_tasks[0][task], of_tasks[1][task])
         seconds = [*self.about.get('seconds', []), *other.about.get('seconds', [])]
         scores = pd.concat([self.scores, other.scores], ignore_index=True).drop_duplicates(ignore_index=True)
-        doubled = scores[scores.duplicated([c for c in scores if c != 'value'], keep=False)]
+        doubled = scores[scores.duplicated(['method', 'task', 'group', 'metric', 'target', 'seed'], keep=False)]
         if len(doubled):
             row = doubled.iloc[0]
             raise ValueError(

@@ -26,10 +26,10 @@ import srlviz
 from ..core.files import check_whole, inside, is_real, make_folder
 from ..core.jobs.progress import Bar
 from ..core.metrics import questions as all_questions
-from ..core.names import catalog, printable, spelled
+from ..core.names import catalog, printable, spelled, unknown
 from ..core.questions import Answer, Question, asked_together, load_answers, save_answers
 from ..core.questions import warning_lines, warning_words, with_question_split
-from ..core.recipes import Unknown, recipe, stamp
+from ..core.recipes import Unknown, content_of, recipe, stamp
 from ..core.recordings import Recording, code_arrays, episode_codes
 from ..core.results import Results
 from ..core.saved_results import versions
@@ -298,6 +298,7 @@ def ask(
         permuted=permuted,
         progress=progress,
     )
+    _check_names(by_name, recordings, fit, references, baseline, columns)
     own = [name for name in by_name if name not in references]
     names = own + [name for name in by_name if name in references]
     with Bar(total=len(names) * len(recordings), unit=' rows', disable=not progress) as bar:
@@ -311,6 +312,28 @@ def ask(
                 (method, task), error = next(iter(run.failures.items()))
                 raise ValueError(f"{method}: {error}") from error
     return run.results(tuple(names[len(own) :]), baseline, dict(study='own') | columns)
+
+
+def _check_names(by_name: Mapping, recordings: Mapping, fit, references, baseline: str, columns: Mapping) -> None:
+    "Check that what is named is there, before anything is fitted"
+    for name, given in by_name.items():
+        for task in given if isinstance(given, Mapping) else ():
+            if task not in recordings:
+                raise unknown(f'recording of {name}', f'{task!s:.80}', recordings)
+    for task in fit if isinstance(fit, Mapping) else ():
+        if task not in recordings:
+            raise unknown('recording of fit', f'{task!s:.80}', recordings)
+    if isinstance(references, str):
+        raise ValueError(f"references is a list of names; got {references!r:.80}")
+    for name in (*references, *([baseline] if baseline else [])):
+        if name not in by_name:
+            raise unknown('reference', f'{name!s:.80}', by_name)
+    for name in columns:
+        if name not in _COLUMNS:
+            raise TypeError(str(unknown('keyword', name, _COLUMNS)))
+
+
+_COLUMNS = ('study', 'data', 'inputs', 'budget')  # of the score table, which a caller may fill
 
 
 @dataclass(kw_only=True)
@@ -404,7 +427,10 @@ class _Run:
             return {}
         folder, paths = make_folder(inside(self.cache, 'results')), {}
         for name, question in self.asked.items():
-            asked = name, question.arguments(), self.seed, self.permuted
+            try:
+                asked = name, content_of(question, name), self.seed, self.permuted
+            except Unknown:  # its code has no version
+                continue
             about = stamp(known, recording.fingerprint(), asked, _sources())
             paths[name] = folder / f'{_file_name(method)}-{_file_name(name)}-{about}.npz'
         return paths

@@ -502,8 +502,13 @@ class AtMoments:
         return self
 
     def encode(self, moments: Recording, progress: bool = True) -> list[np.ndarray]:
-        """Return the codes (n_moments, n_codes) of each episode."""
-        return moment_codes(self.encoder_, self.setting, self.data[self.setting.name])
+        """Return the codes (n_moments, n_codes) of each episode; a ValueError for other moments than the setting's."""
+        whole = self.data[self.setting.name]
+        if [*moments.lengths] != [*self.setting.moments(whole).lengths]:
+            raise ValueError(
+                f"it encodes the moments of {self.setting.name} only; its encoder_ encodes other recordings"
+            )
+        return moment_codes(self.encoder_, self.setting, whole)
 
 
 class NamedReference:

@@ -167,7 +167,7 @@ def scorecard(
         seed=seed,
         seconds=seconds,
         references=[*rows][1:],
-        baseline=BASELINE,
+        baseline=BASELINE if BASELINE in rows else '',
         too_few=lambda n_rows, task: too_few_rows(n_rows, by_name[task], data[task]),
         progress=progress,
         study='scorecard',
