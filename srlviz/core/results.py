@@ -9,13 +9,13 @@ __all__ = ['Results', 'results_of', 'load_results']
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+import srlviz
 from .metrics import Metric, questions as all_questions
 from .names import printable, unknown
 from .questions import Answer, Question
@@ -373,7 +373,8 @@ class Results:
         tables = {}
         if self.tables or other.tables:
             of_both = [self.intervals(), other.intervals()], [self.moments(), other.moments()]
-            tables['intervals'] = stacked(of_both[0], INTERVAL_COLUMNS).drop_duplicates(ignore_index=True)
+            intervals = stacked(of_both[0], INTERVAL_COLUMNS).sort_values('difference', kind='stable')  # NaN last
+            tables['intervals'] = intervals.drop_duplicates([*CELL, 'metric', 'target'], ignore_index=True)
             tables['moments'] = stacked(of_both[1], MOMENT_COLUMNS).drop_duplicates(ignore_index=True)
             tables['intervals'] = tables['intervals'].drop(columns='value')
             if self.baseline != other.baseline:
@@ -431,7 +432,7 @@ class Results:
 
     def explore(self, **options):
         """Open the results as a widget; `options` are those of `srlviz.explore`."""
-        return import_module('srlviz').explore(self, **options)
+        return srlviz.explore(self, **options)
 
     def to_html(self, path: str | Path, title: str = '') -> Path:
         """Write the results as one offline HTML page: maps, tables, warnings, reasons, and the worst moments."""
