@@ -82,7 +82,9 @@ def test_an_error_of_an_observer_is_shown_in_the_widget(page, lab):
     alert = cell(page, 2).locator('.srlviz-status [role=alert]').first
     lab.execute('film.t = 20')
     wait_for(lambda: alert.count() and 'halve' in alert.inner_text(), message='the error of an observer is shown')
-    assert frames(page, 2) == ['20', '20'] and frames(page, 1) == ['20']
+    wait_for(
+        lambda: frames(page, 2) == ['20', '20'] and frames(page, 1) == ['20'], message='the players show the same step'
+    )
     lab.execute('film.t = 21')
     wait_for(
         lambda: not alert.count() and frames(page, 1) == ['21'], message='the next step is shown, without the error'
