@@ -105,9 +105,9 @@ def test_scores_of_the_released_code_are_marked():
     def annotations(fig):
         return ' '.join(a.text for a in fig.layout.annotations)
 
-    assert 'released code' not in annotations(board.matrix.figure)
+    assert 'released code' not in annotations(board.heat.figure)
     board.regressor, board.order = 'lasso xeval', 'given'
-    for fig in board.matrix.figure, board.figure():
+    for fig in board.heat.figure, board.figure():
         assert 'released code' in annotations(fig) and f'D <b>{number(D.overall)}' in annotations(fig)
         code_bars, factor_bars = (next(t for t in fig.data if k in (t.xaxis, t.yaxis)) for k in ('x2', 'y2'))
         np.testing.assert_array_equal(code_bars.x, D.per_code.to_numpy()[[i for i, _ in code_bars.customdata]])
@@ -155,7 +155,7 @@ def test_clicks_lead_from_a_cell_to_a_frame(page, lab):
     "A click on a cell shows its points, a click on a point its frame, and all of it fits on one screen."
     board = page.locator('.srlviz-qedr')
     board.evaluate("e => e.scrollIntoView({ block: 'start' })")
-    row = lab.evaluate("[c[0][0] for c in board.matrix.figure.data[0].customdata].index(1)")
+    row = lab.evaluate("[c[0][0] for c in board.heat.figure.data[0].customdata].index(1)")
     column = lab.evaluate("list(board.results.by_method['']['lasso'][0.02].importance).index('side')")
     page.mouse.click(*page_place(page, 0, column + 0.5, row + 0.5))
     wait_for(lambda: lab.evaluate('[board.code, board.factor]') == [1, 'side'], message='the cell is selected')

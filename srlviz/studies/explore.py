@@ -22,8 +22,8 @@ from ..core.names import catalog, imported, spelled, unique_name, unknown
 from ..core.protocols import protocol_of
 from ..core.questions import Answer
 from ..core.recordings import Episode, Recording, as_recording
-from ..core.results import Results
-from ..core.scores import SCORE_COLUMNS, check_scores, merge_scores, method_label, split_label
+from ..core.results import Results, results_of_answers
+from ..core.scores import SCORE_COLUMNS, check_scores
 from ..core.views.cameras import cameras
 from ..core.views.coded import with_coded_words
 from ..core.views.windows import windows
@@ -236,7 +236,7 @@ def _several(x) -> Subject:
     if kind in ('maps', 'workbench'):
         return Subject(kind, x)
     is_path = isinstance(x, list) and isinstance(x[0], Answer) and x[0].question.name == 'qedr'
-    return Subject(kind, {'': x} if is_path else _as_named(x))  # the regularization path of one method
+    return Subject(kind, {'codes': x} if is_path else _as_named(x))  # the regularization path of one method
 
 # %% ../../nbs/09_studies/09_explore.ipynb #10cdde0f
 def _recording_widget(recording: Recording | Episode) -> str:
@@ -390,8 +390,26 @@ def _open_agents(agents, recording, widget, options):
     return catalog('widgets')['EnvironmentExplorer'](task, playing, flat=True, **options)
 
 # %% ../../nbs/09_studies/09_explore.ipynb #c24fd7a9
+def _boards() -> dict[str, type]:
+    "The boards of results, by name"
+    from srlviz.widgets.board import Board
+
+    return {name: widget for name, widget in catalog('widgets').items() if issubclass(widget, Board)}
+
+
+def _open_results(results, recording, widget, options):
+    _refuse_recording(recording, 'results, which have recordings of their own,')
+    if widget in _OF_CODES:
+        return _open_codes(results.codes, results.recording, widget, options)
+    if widget == 'Workbench':
+        return catalog('widgets')[widget].of_results(results, **options)
+    boards = _boards()
+    widget = widget or max(boards, key=lambda name: boards[name].fits(results))
+    return boards[widget].of_results(results, **options)
+
+
 def _open_scores(scores, recording, widget, options):
-    board = catalog('widgets')[widget or _scores_widget(scores)](scores, **options)
+    board = _open_results(Results(scores, {}), None, widget, options)
     if recording is None:
         return board
     interactive = options.get('interactive')
@@ -399,81 +417,8 @@ def _open_scores(scores, recording, widget, options):
     return catalog('widgets')['Workbench'](board, moment, interactive=interactive)
 
 
-def _scores_widget(scores: pd.DataFrame) -> str:
-    "The dashboard of a score table, if it has the rows that the dashboard needs; else the board of any scores"
-    is_mean, metric = scores['target'] == 'mean', scores['metric']
-    if ((scores['target'] == 'return') & metric.isin(['mmer', 'mmer_split', 'final_return'])).any():
-        return 'MMERDashboard'
-    is_target = (scores['group'] == 'targets') | (scores['group'] == 'failures') & ~is_mean
-    if (is_target & metric.isin(['mse', 'r2', 'auroc', 'ece'])).any():
-        return 'TargetTable'
-    is_probe = metric.isin(['f1', 'accuracy'])
-    if is_probe.any() and (scores['study'] == 'atari').any():
-        if scores['task'].nunique() > 1:
-            return 'AtariDashboard'
-        if (is_probe & ~is_mean & (scores['source'] != 'paper')).any():
-            return 'ProbeHeatmap'
-    return 'ScoreBoard'
-
-
 def _open_answers(answers, recording, widget, options):
-    from srlviz.widgets.board import answer_board, answer_scores, separate_answers
-
-    separate = separate_answers(answers)
-    kinds = {answer.question.name for answer in separate.values()}
-    if not widget and len(kinds) == 1:
-        widget = {'probe': 'ProbeHeatmap', 'qedr': 'QEDRMatrix'}.get(*kinds)
-    if widget == 'QEDRMatrix':
-        return catalog('widgets')[widget](answers, options.pop('codes', None), recording, **options)
-    if widget == 'ProbeHeatmap':
-        scores = answer_scores(separate, recording)
-        return catalog('widgets')[widget](scores, separate, recording, **options)
-    return answer_board(separate, recording, **options)
-
-
-def _results_widget(results: Results) -> str:
-    "The widget of results: targets x representations for one question about classes, questions x representations else"
-    kinds = {type(question).name for question in results.questions.values()}
-    is_one = len(results.tasks) == len(results.recordings) == 1
-    if not is_one or not results.answers or not kinds <= {'probe', 'regression'}:
-        return 'CrossMatrix'
-    return 'ProbeHeatmap' if results.labelled('f1') else 'ScoreBoard'
-
-
-def _probe_scores(results: Results) -> tuple[pd.DataFrame, dict[str, Answer]]:
-    "The scores of probes with the categories of factors as groups, and their means; and the answers, by label"
-    first = results.scores.iloc[0]
-    key = {name: first[name] for name in ('study', 'task', 'data', 'inputs', 'budget', 'seed')}
-    groups = {f.name: f.group for f in results.recording.factors}
-    answers = {}
-    for (method, _, _), answer in results.answers.items():
-        if answer.question.name == 'probe':
-            answers.setdefault(method_label(dict(method=method, norm=answer.about['norm'])), answer)
-    tables = [a.scores(method=split_label(label)['method'], groups=groups, **key) for label, a in answers.items()]
-    return merge_scores(*tables), answers
-
-
-def _open_results(results, recording, widget, options):
-    _refuse_recording(recording, 'results, which have recordings of their own,')
-    widget = widget or _results_widget(results)
-    if widget in _OF_CODES:
-        return _open_codes(results.codes, results.recording, widget, options)
-    if widget == 'CrossMatrix':
-        return catalog('widgets')[widget](results, **options)
-    if widget == 'ScoreBoard':
-        from srlviz.widgets.board import answer_board
-
-        answers = results.labelled('f1') or results.labelled('r2_linear')
-        return answer_board(answers, results.recording, **options)
-    if not results.labelled('f1'):
-        raise ValueError(f"{widget} shows factors that are classes, and no question was asked about any")
-    scores, answers = _probe_scores(results)
-    if widget == 'Workbench':
-        from srlviz.evaluate.maps import code_maps
-
-        codes = results.codes
-        options = dict(maps=code_maps(codes) or None, codes=codes) | options
-    return catalog('widgets')[widget](scores, answers, results.recording, **options)
+    return _open_results(results_of_answers(answers, recording), None, widget, options)
 
 
 def _open_runs(folder, recording, widget, options):
@@ -546,15 +491,19 @@ def _open_question(question, recording, widget, options):
 # %% ../../nbs/09_studies/09_explore.ipynb #91ac74fb
 _OF_RECORDING = ('FrameBrowser', 'SensorBrowser', 'FlightBrowser', 'FleetBrowser', 'Moment')
 _OF_CODES = ('CodesExplorer', 'NearestFrames')
-_OF_ANSWER = ('ProbeHeatmap', 'QEDRMatrix', 'ScoreBoard')
-_DASHBOARDS = ('MMERDashboard', 'AtariDashboard', 'TargetTable', 'ProbeHeatmap')
 
 
 class Widgets(NamedTuple):
-    """The widgets for a kind of subject: names, and a function (content, recording, name, options) -> widget."""
+    """The widgets for a kind of subject.
+
+    names : the first opens by default
+    open : function (content, recording, name, options) -> widget
+    boards : whether every board of results is one, too; the one that fits best opens by default
+    """
 
     names: tuple[str, ...]
     open: Callable
+    boards: bool = False
 
 
 WIDGETS = {
@@ -565,12 +514,12 @@ WIDGETS = {
     'maps': Widgets(('CodesExplorer',), _open_maps),
     'memories': Widgets(('MemoryExplorer',), _open_memories),
     'agents': Widgets(('EnvironmentExplorer', 'MemoryExplorer', 'MMERDashboard'), _open_agents),
-    'scores': Widgets((*_DASHBOARDS, 'ScoreBoard'), _open_scores),
-    'answers': Widgets(_OF_ANSWER, _open_answers),
-    'results': Widgets(('CrossMatrix', 'ProbeHeatmap', 'ScoreBoard', *_OF_CODES, 'Workbench'), _open_results),
+    'scores': Widgets((), _open_scores, boards=True),
+    'answers': Widgets((), _open_answers, boards=True),
+    'results': Widgets((*_OF_CODES, 'Workbench'), _open_results, boards=True),
     'runs': Widgets(('RunMonitor',), _open_runs),
     'workbench': Widgets(('Workbench',), _open_workbench),
-    'question': Widgets(_OF_ANSWER, _open_question),
+    'question': Widgets((), _open_question, boards=True),
 }
 
 # %% ../../nbs/09_studies/09_explore.ipynb #2bc92036
@@ -616,9 +565,11 @@ def explore(x=None, recording=None, *, widget: str = '', **options):
             "recording is a Recording, an Episode, a table, a path, or the name of a world; got "
             f"{recording!r:.60} ({type(recording).__name__})"
         )
-    names, open_widget = WIDGETS[kind]
+    names, open_widget, boards = WIDGETS[kind]
     if kind == 'world':
         names = (*dict.fromkeys((*_explorers_of(content), *names)),)
+    if widget and boards:
+        names = (*_boards(), *names)
     if widget:
         widget = spelled(f'widget for {kind}', widget, names)
     return open_widget(content, recording, widget, options)

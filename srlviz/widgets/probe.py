@@ -16,10 +16,11 @@ import traitlets
 
 from ..core.recordings import Recording
 from ..core.metrics import metric_label
-from ..core.questions import warning_words
-from ..core.scores import with_labels
+from ..core.questions import warning_words, worst_items
+from ..core.results import Results
+from ..core.scores import merge_scores, split_label, with_labels
 from ..core.views.cameras import pick_camera
-from ..evaluate.prediction.errors import confusion, worst_steps
+from ..evaluate.prediction.errors import confusion
 from ..figures.frames import plot_contact_sheet
 from ..figures.atari.games import plot_confusion
 from srlviz.figures.probe import (
@@ -79,7 +80,7 @@ class _FactorPredictions:
     ----------
     truth, predicted : Series over (episode, t); None without a result
     second : predictions of `against` for the same steps, or None
-    worst : the table of `worst_steps`, empty if no prediction is wrong
+    worst : the table of `worst_items`, empty if no prediction is wrong
     """
 
     def __init__(self, results: Mapping, factor: str, method: str, against: str = '', names=()):
@@ -89,11 +90,12 @@ class _FactorPredictions:
         self.names = tuple(names)
         known = {name: result for name, result in results.items() if factor in result.truth}
         self.truth = self.predicted = self.second = None
-        self.worst = pd.DataFrame(columns=['episode', 't', 'truth', 'predicted', 'error'])
+        self.worst = worst_items(pd.DataFrame(), pd.DataFrame())
         if method in known:
             self.truth = known[method].truth[factor]
             self.predicted = known[method].predicted[factor]
-            self.worst = worst_steps(self.truth, self.predicted)
+            pair = (column.to_frame().rename_axis(['episode', 't']) for column in (self.truth, self.predicted))
+            self.worst = worst_items(*pair)
             if against in known and known[against].truth.index.equals(self.truth.index):
                 self.second = known[against].predicted[factor]
 
@@ -515,6 +517,39 @@ class ProbeHeatmap(Board, Explorer):
         self.start_reacting()
         self.set_results(results, recording if results else None)
 
+    @classmethod
+    def fits(cls, results: Results) -> int:
+        if not results.questions:  # a score table
+            scores = results.scores
+            is_shown = scores['metric'].isin(['f1', 'accuracy']) & (scores['target'] != 'mean')
+            is_shown &= (scores['study'] == 'atari') & (scores['source'] != 'paper')
+            return 3 * (is_shown.any() and scores['task'].nunique() == 1)
+        kinds = {question.name for question in results.questions.values()}
+        is_one = len(results.tasks) == 1 and bool(results.answers)
+        return 3 * (is_one and 'probe' in kinds and kinds <= {'probe', 'regression'})
+
+    @classmethod
+    def of_results(cls, results: Results, **options) -> 'ProbeHeatmap':
+        """Open a score table, or answers of probes, with the categories of their factors as groups."""
+        if not results.questions:
+            return super().of_results(results, **options)
+        probed = {key: answer for key, answer in results.answers.items() if answer.question.name == 'probe'}
+        if not probed:
+            raise ValueError(f"{cls.__name__} shows factors that are classes, and no question was asked about any")
+        first = results.scores.iloc[0]
+        key = {name: first[name] for name in ('study', 'task', 'data', 'inputs', 'budget', 'seed')}
+        recording = results.recordings.get(results.tasks[0])
+        groups = {} if recording is None else {f.name: f.group for f in recording.factors}
+        tables = []
+        for (method, _, _), answer in probed.items():
+            tables.append(answer.scores(method=split_label(method)['method'], groups=groups, **key))
+        scores = with_labels(merge_scores(*tables))
+        answers = {}
+        for table, answer in zip(tables, probed.values()):
+            same = (scores[['method', 'norm', 'protocol']] == table[['method', 'norm', 'protocol']].iloc[0]).all(axis=1)
+            answers.setdefault(scores.loc[same, 'label'].iloc[0], answer)
+        return cls(scores, answers, recording, **options)
+
     def load(self, scores: ProbeScores, factor: str = '', method: str = '', metric: str = ''):
         """Show other scores; factor, method and metric stay by default, if the new scores have them."""
         self.scores = scores
@@ -576,13 +611,9 @@ class ProbeHeatmap(Board, Explorer):
         doubts = warning_words(results[self.method]) if self.method in results else ''
         self.status.show_message(f'{words} Warning: {doubts}.' if doubts else words)
 
-    def figure(self) -> go.Figure:
-        """Draw the static form: the heat map."""
-        return self.scores.figure(self.metric)
-
-    def figures(self) -> list[go.Figure]:
-        """Draw everything that `to_html` writes: heat map, true against predicted, and the worst frames."""
-        return [self.figure(), *self.side.figures()]
+    def detail_figures(self) -> list[go.Figure]:
+        """Draw true against predicted, and the worst frames."""
+        return self.side.figures()
 
     def _arrange(self):
         """Arrange menus and scores, with the right side if it has contents, or if `half`."""

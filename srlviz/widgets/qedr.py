@@ -16,6 +16,7 @@ import traitlets
 from markupsafe import Markup
 
 from ..core.recordings import Recording, align
+from ..core.results import Results
 from ..evaluate.disentanglement.cluster_order import cluster_order
 from srlviz.figures.qedr import (
     COMPAT_NOTES,
@@ -36,14 +37,11 @@ from srlviz.widgets.base import (
     Explorer,
     SafeHTML,
     button,
-    check_choice,
     check_index,
     columns,
-    menu,
     on_change,
-    row,
-    set_options,
 )
+from .board import Board, Choice
 from .moment import Moment
 from .views import PlotView
 
@@ -228,17 +226,17 @@ _PAGE, _MATRIX_HEIGHT = 64, 620  # codes at a time, and pixels of the matrix
 _BELOW = dict(curve='curve over alpha', moment='the step')
 
 
-def _qedr_menus(results: _QEDRResults) -> dict[str, W.Widget]:
-    """Make the menus and sliders of a QEDRMatrix, by trait."""
+def _slider(words: str, options: Sequence, width: int) -> W.SelectionSlider:
+    """Make a slider over values, in place of a menu."""
+    return W.SelectionSlider(
+        options=[('', 0.0)], description=words, layout=dict(width=f'{width}px'), continuous_update=False
+    )
+
+
+def _page_controls() -> dict[str, W.Widget]:
+    """Make the controls of a QEDRMatrix that are no menus, by trait."""
     short = dict(style=dict(description_width='initial'))
-    methods = [(pretty(m) if m else 'codes', m) for m in results.by_method]
-    menus = dict(
-        method=menu('Method', methods, 180, **short),
-        regressor=menu('Regressor', [('', '')], 185, **short),
-        alpha=W.SelectionSlider(
-            options=[('', 0.0)], description='alpha', layout=dict(width='205px'), continuous_update=False, **short
-        ),
-        order=menu('Sort', [(words, order) for order, words in SORTS.items()], 250, **short),
+    return dict(
         threshold=W.FloatSlider(
             min=0,
             max=0.5,
@@ -266,13 +264,13 @@ def _qedr_menus(results: _QEDRResults) -> dict[str, W.Widget]:
             layout=dict(width='98%'),
             **short,
         ),
-        code=menu('Code', [('', 0)], 128, **short),
-        factor=menu('Factor', [('', '')], 172, **short),
-        by=menu('Colour', [('none', '')], 160, **short),
-        below=menu('Below', [(words, part) for part, words in _BELOW.items()], 210, **short),
     )
-    menus['method'].layout.display = '' if len(methods) > 1 else 'none'
-    return menus
+
+
+def _regressor_words(name: str) -> str:
+    """Return the label of a regressor and its compatibility."""
+    kind, *compat = name.split(' ')
+    return ' '.join([_REGRESSORS.get(kind, kind), *compat])
 
 # %% ../../nbs/08_widgets/07_qedr.ipynb #eb63eba8
 def _codes_by_method(codes, methods: Sequence[str]) -> dict:
@@ -314,7 +312,7 @@ def _chance_scores(result) -> dict[str, float]:
     return dict(zip(means['metric'], means['value']))
 
 # %% ../../nbs/08_widgets/07_qedr.ipynb #aeaa8d98
-class QEDRMatrix(Explorer):
+class QEDRMatrix(Board, Explorer):
     """Explore the importance of codes for factors: the matrix, the steps behind a cell, and the data of a step.
 
     Parameters
@@ -332,6 +330,66 @@ class QEDRMatrix(Explorer):
     in this order), below ('curve' or 'moment'), episode (-1 for none) and t, recording.
     `moment` is the Moment that is open.
     """
+
+    choices = (
+        Choice(
+            'method', 'Method', lambda b: [*b.results.by_method], lambda b, v: pretty(v) if v else 'codes', width=180
+        ),
+        Choice(
+            'regressor',
+            'Regressor',
+            lambda b: [*b.results.by_method[b.method]],
+            lambda b, v: _regressor_words(v),
+            needs=('method',),
+            width=185,
+        ),
+        Choice(
+            'alpha',
+            'alpha',
+            lambda b: [*b.results.by_method[b.method][b.regressor]],
+            lambda b, v: f'{v:g}',
+            needs=('method', 'regressor'),
+            near=lambda b, was, values: min(values, key=lambda alpha: abs(alpha - was)),
+            width=205,
+            make=_slider,
+        ),
+        Choice('order', 'Sort', lambda b: [*SORTS], lambda b, v: SORTS[v], width=250),
+        Choice(
+            'factor',
+            'Factor',
+            lambda b: [*map(str, b.importance())],
+            lambda b, v: v,
+            needs=('method', 'regressor', 'alpha'),
+            near=lambda b, was, values: values[int(b.importance().to_numpy().max(0).argmax())],
+            width=172,
+            min_options=1,
+            of_map=False,
+            place='cell',
+        ),
+        Choice(
+            'code',
+            'Code',
+            lambda b: b.codes_by_importance(),
+            lambda b, v: f'{b.importance().index[v]} · {number(b.importance()[b.factor].iloc[v])}',
+            needs=('method', 'regressor', 'alpha', 'factor'),
+            width=128,
+            min_options=1,
+            of_map=False,
+            place='cell',
+        ),
+        Choice(
+            'by',
+            'Colour',
+            lambda b: b.colours(),
+            lambda b, v: v or 'none',
+            needs=('method',),
+            width=160,
+            of_map=False,
+            place='cell',
+        ),
+        Choice('below', 'Below', lambda b: [*_BELOW], lambda b, v: _BELOW[v], width=210, of_map=False, place='below'),
+    )
+    heat_label = 'codes and factors; the menus Code and Factor choose the same cells'
 
     method, regressor, factor, by, order = (traitlets.Unicode(v) for v in ('', '', '', '', 'factor'))
     alpha, threshold = traitlets.Float(0.02), traitlets.Float(0.01, min=0, max=0.99)
@@ -354,16 +412,25 @@ class QEDRMatrix(Explorer):
         self.given_factors = factors
         self.codes = _codes_by_method(codes, list(self.results.by_method))
         self.tables = {}  # method -> _CodeTable
-        self.menus = _qedr_menus(self.results)
-        self.method = next(iter(self.results.by_method))
-        self._settle()
+        self.controls = _page_controls()
+        self.make_parts()
+        self.settle()
         self._arrange()
         self.start_reacting()
-        self._draw_all()
+        self.draw()
 
-    def __repr__(self):
-        shown = ('method', 'regressor', 'alpha', 'code', 'factor')
-        return f"QEDRMatrix({', '.join(f'{k}={getattr(self, k)!r}' for k in shown)})"
+    @classmethod
+    def fits(cls, results: Results) -> int:
+        kinds = {question.name for question in results.questions.values()}
+        return 3 * (kinds == {'qedr'} and len(results.tasks) == 1 and bool(results.answers))
+
+    @classmethod
+    def of_results(cls, results: Results, *, codes: Mapping | None = None, **options) -> 'QEDRMatrix':
+        """Open the answers about one recording, with its codes if they are known."""
+        found = {}
+        for (method, _, _), answer in results.answers.items():
+            found.setdefault(method, []).append(answer)
+        return cls(found, codes or results.codes or None, results.recordings.get(results.tasks[0]), **options)
 
     @property
     def place(self) -> tuple[int, int] | None:
@@ -373,58 +440,37 @@ class QEDRMatrix(Explorer):
         table = self._table()
         return (self.episode, self.t) if table is None else table.row(self.episode, self.t)
 
-    @traitlets.validate('method', 'regressor', 'alpha', 'code', 'factor', 'by', 'order', 'below')
-    def _validate(self, proposal):
-        name = proposal['trait'].name
-        value = proposal['value']
-        by_regressor = self.results.by_method.get(self.method, {})
-        known = dict(method=self.results.by_method, order=SORTS, below=_BELOW, regressor=by_regressor)
-        if name in known:
-            return check_choice(name, value, known[name])
-        if name == 'alpha':
-            alphas = by_regressor.get(self.regressor, [value])
-            if value not in alphas:
-                computed = ', '.join(f'{alpha:g}' for alpha in alphas)
-                raise traitlets.TraitError(f"alpha {value:g} was not computed; computed are {computed}")
-            return value
-        result = self._result()
+    def _validate_choice(self, proposal):
+        name, value = proposal['trait'].name, proposal['value']
+        if name == 'alpha' and value not in (alphas := self.choice('alpha').values(self)):
+            computed = ', '.join(f'{alpha:g}' for alpha in alphas)
+            raise traitlets.TraitError(f"alpha {value:g} was not computed; computed are {computed}")
         if name == 'code':
-            return check_index('code', value, len(result.importance), 'there are codes')
-        if name == 'by':
-            return check_choice(name, value, self._colours())
-        if value in map(str, getattr(result, 'constant', ())):
+            return check_index('code', value, len(self.importance()), 'there are codes')
+        if name == 'factor' and value in map(str, getattr(self._result(), 'constant', ())):
             raise traitlets.TraitError(f'{value} is constant: it has no column here')
-        return check_choice(name, value, result.importance)
+        return super()._validate_choice(proposal)
 
-    @on_change('method', 'regressor', 'alpha', 'threshold', 'by', 'order', 'signed')
-    def _on_result(self, _):
-        self._draw_or_restore()
-
-    @on_change('code', 'factor')
-    def _on_cell(self, _):
-        self.choose(self.code, self.factor)
-
-    @on_change('rows', 'below', 'recording')
+    @on_change('threshold', 'signed', 'rows', 'recording')
     def _on_page(self, _):
-        self._draw_all()
+        self.follow()
 
     @on_change('episode', 't')
     def _on_step(self, _):
         if self.episode >= 0:
             self.seek(self.episode, self.t)
 
-    def offers(self, trait: str) -> list[str] | None:
-        """List the values of a trait that `link` shares; None if any is allowed."""
-        return list(self.results.by_method) if trait == 'method' else None
-
     def choose(self, code: int, factor: str):
         """Choose a cell."""
+        self.set_cell(factor=factor, code=code)
+
+    def settle(self, *names: str):
+        """Make the choices consistent, and show the page of codes with the chosen one."""
+        super().settle(*names)
         with self.quietly():
-            self.factor = factor
-            self._offer_codes(factor)
-            self.code = code
-            self._show_code()
-        self._draw_all()
+            self._offer_rows()
+            if {'code', 'factor'} & {*names}:
+                self._show_code()
 
     def seek(self, episode: int, t: int = 0):
         """Open a step and mark its point; without a recording only mark the point. t = -1 is the step of its truth."""
@@ -449,78 +495,56 @@ class QEDRMatrix(Explorer):
         self._draw_points(with_step=True)
         self._draw_curve()
 
-    def figure(self) -> go.Figure:
-        """Draw the static form: the matrix, the chosen cell framed."""
-        R = self._result().importance
+    def plot_map(self, half: bool = False) -> go.Figure:
+        R = self.importance()
+        if half:
+            rows = self.rows if self.controls['rows'].layout.display == '' else None
+            size = dict(width=480, height=_MATRIX_HEIGHT)
+            return plot_qedr_matrix(R, **self._matrix_options(), rows=rows, **size, title='')
         name = f'{pretty(self.method)}, {self.regressor}' if self.method else self.regressor
         if self.regressor.startswith('lasso'):
             name += f' {self.alpha:g}'
         title = f'{name}: {len(R)} codes and {R.shape[1]} factors'
         return plot_qedr_matrix(R, **self._matrix_options(), selected=(self.code, self.factor), title=title)
 
-    def figures(self) -> list[go.Figure]:
-        """Draw everything that `to_html` writes: matrix, curve over alpha, points of the cell, the open step."""
-        figures = [self.figure()]
+    def detail_figures(self) -> list[go.Figure]:
+        """Draw the curve over alpha, the points of the cell, and the open step."""
         path = self.results.path(self.method, self.regressor)
-        if path is not None:
-            figures.append(plot_alpha_curve(path, self.alpha))
+        figures = [] if path is None else [plot_alpha_curve(path, self.alpha)]
         if self._has_points():
             figures.append(self._points_figure(height=360))
         if self.moment is not None:
             figures.append(self.moment.figure())
         return figures
 
+    def map_key(self) -> tuple:
+        signed = self.signed and self._result().weights is not None
+        return *super().map_key(), self.threshold, signed, self.rows
+
+    def frame(self, figure: go.Figure) -> list:
+        return matrix_shapes(figure, self.importance(), self.code, self.factor)
+
+    def importance(self) -> pd.DataFrame:
+        """Return the importances of the chosen result, (n_codes, n_factors)."""
+        return self._result().importance
+
+    def codes_by_importance(self) -> list[int]:
+        """List the codes, the most important ones for the chosen factor first."""
+        return np.argsort(-self.importance()[self.factor].to_numpy(float), kind='stable').tolist()
+
+    def colours(self) -> list[str]:
+        """List the factors that can colour the points, '' for none."""
+        table = self._table()
+        return [''] if table is None else ['', *map(str, table.factors)]
+
     def _result(self):
         """Return the chosen result."""
         return self.results.by_method[self.method][self.regressor][self.alpha]
 
-    def _settle(self, regressor: str = '', alpha: float | None = None):
-        """Keep the choices consistent: a requested or chosen value stays if it exists, else the nearest is taken."""
-        known = self.results.by_method[self.method]
-        requested_alpha = self.alpha if alpha is None else alpha
-        if regressor not in known:
-            regressor = self.regressor if self.regressor in known else next(iter(known))
-        alpha = min(known[regressor], key=lambda a: abs(a - requested_alpha))
-        regressors = []
-        for name in known:
-            kind, *compat = name.split(' ')
-            regressors.append((' '.join([_REGRESSORS.get(kind, kind), *compat]), name))
-        set_options(self.menus['regressor'], regressors, 2)
-        self.regressor = regressor
-        set_options(self.menus['alpha'], [(f'{a:g}', a) for a in known[regressor]], 2)
-        self.alpha = alpha
-        R = self._result().importance
-        if self.factor in R and self.factor:
-            factor = self.factor
-            code = self.code if 0 <= self.code < len(R) else 0
-        else:  # the most important code
-            code, k = np.unravel_index(int(np.argmax(R.to_numpy())), R.shape)
-            factor = str(R.columns[k])
-        set_options(self.menus['factor'], [(str(k), str(k)) for k in R])
-        self._offer_codes(factor)
-        self.code = int(code)
-        self.factor = factor
-        set_options(self.menus['by'], [(name or 'none', name) for name in self._colours()], 2)
-        self._offer_rows()
-
-    def _offer_codes(self, factor: str):
-        """Offer all codes, the most important ones for a factor first."""
-        R = self._result().importance
-        values = R[factor].to_numpy(float)
-        order = np.argsort(-values, kind='stable')
-        set_options(self.menus['code'], [(f'{R.index[i]} · {number(values[i])}', int(i)) for i in order])
-
-    def _colours(self) -> list[str]:
-        """List the factors that can colour the points, '' for none."""
-        table = self._table()
-        if table is None:
-            return ['']
-        return ['', *map(str, table.factors)]
-
     def _offer_rows(self):
         """Set the range of codes that can be shown; by default a page of them."""
-        R = self._result().importance
-        slider = self.menus['rows']
+        R = self.importance()
+        slider = self.controls['rows']
         n = len(arrange(R, 'given', self.threshold).codes) or len(R)
         slider.layout.display = '' if n > _PAGE else 'none'
         if n <= _PAGE:
@@ -536,7 +560,7 @@ class QEDRMatrix(Explorer):
 
     def _show_code(self):
         """Move the page of codes to the chosen one, if it is not on it."""
-        if self.menus['rows'].layout.display == 'none':
+        if self.controls['rows'].layout.display == 'none':
             return
         r = self._result()
         codes = arrange(r.importance, self._order(), self.threshold, r.disentanglement.per_code).codes
@@ -544,7 +568,7 @@ class QEDRMatrix(Explorer):
         if len(found) and not self.rows[0] <= found[0] < self.rows[1]:
             size = self.rows[1] - self.rows[0]
             first = min(int(found[0]) // size * size, max(len(codes) - size, 0))
-            self.menus['rows'].value = self.rows = (first, min(first + size, len(codes)))
+            self.controls['rows'].value = self.rows = (first, min(first + size, len(codes)))
 
     def _table(self) -> _CodeTable | None:
         """Return the codes and factors of the chosen method; None without codes."""
@@ -578,23 +602,6 @@ class QEDRMatrix(Explorer):
     def _order(self):
         """Return the order of codes and factors, as `arrange` takes it."""
         return cluster_order(self._result().importance) if self.order == 'cluster' else self.order
-
-    def _matrix_figure(self) -> go.Figure:
-        """Draw the matrix as wide as its column."""
-        rows = self.rows if self.menus['rows'].layout.display == '' else None
-        size = dict(width=480, height=_MATRIX_HEIGHT)
-        fig = plot_qedr_matrix(self._result().importance, **self._matrix_options(), rows=rows, **size, title='')
-        if fig.layout.width > 460:
-            fig.layout.width = None
-        return fig
-
-    def _draw_matrix(self):
-        """Draw the matrix, and frame the chosen cell."""
-        r = self._result()
-        signed = self.signed and r.weights is not None
-        key = (self.method, self.regressor, self.alpha, self.order, self.threshold, signed, self.rows)
-        self.matrix.draw(self._matrix_figure, key)
-        self.matrix.mark(lambda fig: matrix_shapes(fig, r.importance, self.code, self.factor))
 
     def _column(self, name: str) -> tuple[pd.Series, str, tuple[str, ...]]:
         """Return the values of a factor, its unit, and names of values; a category without names is named by value."""
@@ -696,34 +703,15 @@ class QEDRMatrix(Explorer):
             hint = f'Click a cell to see the {point}s behind it, a point to open the {point}.'
         self.status.show_message(hint)
 
-    def _draw_all(self):
-        """Draw everything that changed."""
+    def draw_detail(self):
+        """Draw what belongs to the chosen cell."""
         if self.moment is not None and self.moment.recording is not self.recording:
             self.moment.recording = self.recording
-        self.menus['signed'].disabled = self._result().weights is None
-        self._draw_matrix()
+        self.controls['signed'].disabled = self._result().weights is None
         self._draw_points()
         self._draw_curve()
         self.words.value = self._describe_cell()
         self._show_hint()
-        self.drawn = {k: getattr(self, k) for k in _CHOSEN}
-
-    def _draw_or_restore(self):
-        """Make the choices consistent and draw them; if that fails, restore those that were drawn last."""
-        try:
-            with self.quietly():
-                self._settle()
-            self._draw_all()
-        except Exception:
-            with self.quietly():
-                for name in _INDEPENDENT:
-                    self.set_trait(name, self.drawn[name])
-                self._settle(self.drawn['regressor'], self.drawn['alpha'])
-                self.factor, self.by = self.drawn['factor'], self.drawn['by']
-                self._offer_codes(self.factor)
-                self.code = self.drawn['code']
-            self._draw_all()
-            raise
 
     def _follow_moment(self):
         """Mark the step of the moment, if it is one of the points."""
@@ -751,13 +739,13 @@ class QEDRMatrix(Explorer):
         """Open the step with the largest (1) or smallest (-1) value of the chosen code."""
         self._press_point(dict(data=self._table().extreme(self.code, sign)))
 
-    def _press_cell(self, clicked: Mapping):
-        """Choose the code and factor of a cell, or the one of a bar."""
-        data = clicked.get('data') or []
-        if len(data) == 2:
-            code, k = (int(v) for v in data)
-            factors = list(self._result().importance.columns)
-            self.choose(self.code if code < 0 else code, self.factor if k < 0 else str(factors[k]))
+    def read_press(self, data: list) -> dict:
+        """Return the code and factor of a cell, or the one of a bar."""
+        if len(data) != 2:
+            return {}
+        code, k = (int(v) for v in data)
+        factors = self.offers('factor')
+        return dict(factor=self.factor if k < 0 else factors[k], code=self.code if code < 0 else code)
 
     def _press_curve(self, clicked: Mapping):
         """Choose the alpha of a point."""
@@ -766,10 +754,7 @@ class QEDRMatrix(Explorer):
 
     def _arrange(self):
         """Make the parts, arrange them, and link the traits to them."""
-        m = self.menus
         config = dict(displayModeBar=False)
-        cells = 'codes and factors; the menus Code and Factor choose the same cells'
-        self.matrix = PlotView(label=cells, config=config)
         steps = 'one code against one factor; the buttons smallest and largest open steps, too'
         self.points = PlotView(label=steps, config=config)
         alphas = 'D, C and I (an error) over alpha; the slider alpha chooses the same'
@@ -780,19 +765,18 @@ class QEDRMatrix(Explorer):
             button('smallest', lambda: self._open_extreme(-1), 'open the step with the smallest value of this code'),
             button('largest', lambda: self._open_extreme(1), 'open the step with the largest value of this code'),
         ]
-        top = row(m['method'], m['regressor'], m['alpha'], m['order'], m['threshold'], m['signed'])
-        left = [m['rows'], self.matrix]
+        rows = self.controls['rows']
         right = [
-            row(m['code'], m['factor'], m['by']),
+            self.menu_row('cell'),
             self.words,
             self.points,
-            row(m['below'], *self.extreme_buttons),
+            self.menu_row('below', *self.extreme_buttons),
             self.stage,
             self.curve,
         ]
-        self.children = [top, self.status, columns(left, right)]
-        self.bind(**m)
-        self.on(self.matrix, 'clicked', self._press_cell)
+        top = self.menu_row('map', self.controls['threshold'], self.controls['signed'])
+        self.children = [top, self.status, columns([rows, self.heat], right)]
+        self.bind(**self.controls)
         self.on(self.points, 'clicked', self._press_point)
         self.on(self.curve, 'clicked', self._press_curve)
         self.add_class('srlviz-qedr')

@@ -38,12 +38,13 @@ from srlviz.core.files import (
 from ..core.names import unique_name, unknown
 from ..core.questions import Answer, load_answers, save_answers
 from ..core.recordings import Recording, code_arrays, episode_codes, load_recording
+from ..core.results import Results, results_of_answers
 from ..core.scores import load_scores, save_scores, split_label
 from ..core.views.histograms import FactorHistograms
 from ..core.views.steps import Steps, read_runs, read_tags
-from ..evaluate.maps import load_maps, save_maps
+from ..evaluate.maps import code_maps, load_maps, save_maps
 from .base import SHARED_TRAITS, Explorer, Quiet, Selection, check_choice, on_change, script, sheet
-from .board import ScoreBoard, answer_board, answer_scores, check_answers
+from .board import ScoreBoard, check_answers
 from .maps import CodesExplorer
 from .moment import Moment
 from .probe import ProbeHeatmap
@@ -310,12 +311,13 @@ def _make_board(scores, answers: Mapping, recording, rows, columns, interactive)
     probes = {name: a for name, a in answers.items() if _question(a) == 'probe'}
     others = {name: a for name, a in answers.items() if _question(a) not in ('probe', 'qedr')}
     if probes:
-        table = answer_scores(probes, recording) if scores is None else scores
-        return ProbeHeatmap(table, probes, recording, interactive=interactive)
+        if scores is not None:
+            return ProbeHeatmap(scores, probes, recording, interactive=interactive)
+        return ProbeHeatmap.of_results(results_of_answers(probes, recording), interactive=interactive)
     if scores is None and not others:
         return None
     if scores is None:
-        return answer_board(others, recording, interactive=interactive)
+        return ScoreBoard.of_results(results_of_answers(others, recording), interactive=interactive)
     by_cell = {name if isinstance(name, tuple) else (name,): a for name, a in others.items()}
     recording = recording if others else None  # no step of it would be opened
     return ScoreBoard(scores, by_cell, recording, rows=rows, columns=columns, interactive=interactive)
@@ -433,6 +435,16 @@ class Workbench(Explorer):
         self._arrange()
         self.add_class('srlviz-workbench')
         self.start_reacting()
+
+    @classmethod
+    def of_results(cls, results: Results, **options) -> 'Workbench':
+        """Open the probes of results about one recording beside the map of their codes."""
+        answers, codes = {}, results.codes
+        for (method, _, question), answer in results.answers.items():
+            if answer.question.name == 'probe':
+                answers[results.label(method, question)] = answer
+        options = dict(maps=code_maps(codes) or None, codes=codes) | options
+        return cls(None, answers, results.recording, **options)
 
     def _make_explorers(self) -> dict[str, Explorer]:
         "Make the explorers of the data, by the name of their tab."

@@ -27,6 +27,7 @@ from ...core.names import catalog
 from ...core.play import DrawnFrames, Recorder, episode_seed, factor_list, gather_episodes, play_episode
 from ...core.policies import as_policy
 from ...core.recordings import Episode, Factor
+from ...core.results import Results
 from ...core.scores import check_scores, load_scores, merge_scores, srlviz_name, paper_name, paper_scores
 from ...evaluate.probe import linear_probe
 from srlviz.figures.agents.returns import (
@@ -47,7 +48,7 @@ from srlviz.figures.agents.returns import (
 from ...figures.agents.rollouts import Strip, action_strip, joined, observation_strip, plot_rollout
 from ...figures.style import pretty, split_method
 from ..base import Explorer, SafeHTML, busy, button, check_choice, columns, menu, on_change, row
-from ..board import Board, Choice, blank_figure
+from ..board import Board, Choice, blank_figure, show_figures
 from srlviz.widgets.agents.play import (
     HIDDEN,
     INTERACTION,
@@ -708,6 +709,12 @@ class MMERDashboard(Board, Explorer):
         self.draw()
         self._turn()
 
+    @classmethod
+    def fits(cls, results: Results) -> int:
+        scores = results.scores
+        is_return = (scores['target'] == 'return') & scores['metric'].isin(_METRICS)
+        return 5 * (not results.questions and is_return.any())
+
     @traitlets.validate('methods', 'factor')
     def _is_known(self, proposal):
         value = proposal['value']
@@ -793,10 +800,7 @@ class MMERDashboard(Board, Explorer):
         if self.detailed != choice._replace(view=''):
             figures = _detail_figures(self.table, choice, half=True)
             self.detailed = choice._replace(view='')
-            for plot, fig in zip(self.plots, [*figures, None]):
-                plot.layout.display = 'none' if fig is None else ''
-                if fig is not None:
-                    plot.figure = fig.update_layout(width=None)
+            show_figures(self.details, figures)
         key = self.task != 'all' and self.agents.key(self.task, self.method)
         self.watch.layout.display = '' if key else 'none'
         known = key and self.method in catalog('memories')
@@ -805,10 +809,6 @@ class MMERDashboard(Board, Explorer):
     def _turn(self):
         """Show the agent in place of the returns, or the returns again."""
         self.show_stage(self.playing)
-        for part in (self.back, self.again, self.agent.factor):
-            part.layout.display = '' if self.playing else 'none'
-        for part in (*self.filters, self.best_box):
-            part.layout.display = 'none' if self.playing else ''
         self._show_hint()
 
     def _play(self):
@@ -844,14 +844,16 @@ class MMERDashboard(Board, Explorer):
     def _lay_out(self):
         """Create the other parts, arrange them, and bind traits to them."""
         config = dict(displayModeBar=False)
-        self.plots = [PlotView(label=words, config=config) for words in ('learning curves, or one memory', 'one task')]
+        self.details = [
+            PlotView(label=words, config=config) for words in ('learning curves, or one memory', 'one task')
+        ]
         play = lambda: self.set_trait('playing', True)
         stop = lambda: self.set_trait('playing', False)
         next_seed = lambda: self.set_trait('seed', self.seed + 1)
         self.watch = button('Watch it play', play, 'show observations, hidden state and memory', icon='play')
         self.back = button('‹ all tasks', stop, 'return to all tasks and memories')
         self.again = button('another episode', next_seed, 'play with another seed', icon='refresh')
-        self.sides = columns([self.heat], [self.watch, *self.plots])
+        self.sides = columns([self.heat], [self.watch, *self.details])
         self.stage = columns([self.agent.left], [self.agent.right])
         look = dict(rows=3, layout=dict(width='200px', flex='0 0 auto'), style=dict(description_width='initial'))
         several = W.SelectMultiple(options=self.table.methods, value=self.methods, description='Only', **look)
@@ -862,9 +864,9 @@ class MMERDashboard(Board, Explorer):
         cell = self.menu_row('cell', self.best_box, self.again, self.agent.factor)
         lines = W.VBox([whole, row(self.back, cell)])
         lines.layout.flex, lines.layout.overflow = '1 1 0%', 'visible'
-        self.filters = [whole, several]
+        self.on_stage, self.off_stage = [self.back, self.again, self.agent.factor], [whole, several, self.best_box]
         self.children = [W.HBox([lines, several]), self.status, self.sides, self.stage]
         self.bind(best=self.best_box, methods=several, factor=self.agent.factor)
-        for plot in self.plots:
+        for plot in self.details:
             self.on(plot, 'clicked', self.press)
         self.add_class('srlviz-dashboard')

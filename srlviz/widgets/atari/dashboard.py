@@ -15,6 +15,7 @@ import traitlets
 from markupsafe import Markup
 
 from ...core.metrics import metric_label
+from ...core.results import Results
 from ...core.scores import check_scores, with_labels
 from srlviz.figures.atari.games import (
     CONDITIONINGS,
@@ -416,6 +417,12 @@ class AtariDashboard(Board, Explorer):
         self.draw()
         self.bind(method=(self.detail, 'method'), factor=(self.detail, 'factor'))
         self.factor = factor
+
+    @classmethod
+    def fits(cls, results: Results) -> int:
+        scores = results.scores
+        is_probe = scores['metric'].isin(['f1', 'accuracy']).any() and (scores['study'] == 'atari').any()
+        return 3 * (is_probe and scores['task'].nunique() > 1 and not results.questions)
 
     @property
     def methods(self) -> list[str]:

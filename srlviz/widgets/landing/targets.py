@@ -18,6 +18,7 @@ from markupsafe import Markup
 from ...core.bootstrap import few_units
 from ...core.metrics import metric_label
 from ...core.recordings import Episode, Recording
+from ...core.results import Results
 from ...core.scores import check_scores, paper_name
 from ...evaluate.prediction.target_scores import leave_out_targets, unpredicted_targets
 from ...evaluate.questions.targets import SupervisedTargets
@@ -487,6 +488,12 @@ class TargetTable(Board, Explorer):
         self.start_reacting()
         self.draw()
 
+    @classmethod
+    def fits(cls, results: Results) -> int:
+        scores = results.scores
+        is_target = (scores['group'] == 'targets') | (scores['group'] == 'failures') & (scores['target'] != 'mean')
+        return 4 * (not results.questions and (is_target & scores['metric'].isin([*SupervisedTargets.metrics])).any())
+
     def __repr__(self):
         return f"TargetTable(metric={self.metric!r}, target={self.target!r}, method={self.method!r})"
 
@@ -827,7 +834,6 @@ class TargetTable(Board, Explorer):
 
     def _turn(self):
         """Show the flight in place of the table, or the table again."""
-        self.filters.layout.display = 'none' if self.opened else ''
         self.show_stage(self.opened)
         if self.opened:
             self.status.show_message('')
@@ -854,9 +860,9 @@ class TargetTable(Board, Explorer):
         self.open_worst = button('open it', open_worst, 'open the flight at the window with the largest error')
         self.opened_flight = OpenedFlight(self.flights, close=lambda: self.set_trait('opened', False))
         self.stage = self.opened_flight.box
-        self.filters = self.menu_row('map')
+        self.off_stage = [self.menu_row('map')]
         chosen = self.menu_row('cell', self.open_worst)
         self.sides = columns([self.heat], [chosen, self.words, self.detail])
-        self.children = [self.filters, self.status, self.sides, self.stage]
+        self.children = [*self.off_stage, self.status, self.sides, self.stage]
         self.on(self.detail, 'clicked', self.press_point)
         self.add_class('srlviz-targets')
