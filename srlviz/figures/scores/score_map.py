@@ -214,7 +214,7 @@ class ScoreLayout:
     row_group : key -> group; a heading, or else a gap, separates groups. By default, and for columns, keys of several
         parts are grouped by the first
     row_gap : between groups of rows, as a share of a cell
-    headings : group -> words over it
+    headings : group -> words over it, in place of a gap between rows
     score_words : name of the score; the label of the metric if None
     unit : what rows are, such as 'games', in the hover text of means
     width, height : available pixels; None takes what cells and names need
@@ -314,7 +314,8 @@ def cell_shapes(fig: go.Figure, selected: Sequence, row: bool = False) -> list:
     chosen = first(selected)
     same_row = first(selected[:1]) if not chosen and selected[0] is not None else chosen
     if row:
-        shapes += [_frame(fig.data[0].x[0], fig.data[0].x[-1], y0, y1, 1.5) for _, _, y0, y1 in same_row]
+        edges = fig.data[0].x
+        shapes += [_frame(edges[0], edges[-1], y0, y1, 1.5) for _, _, y0, y1 in same_row]
     return shapes + [_frame(*box, 3) for box in chosen]
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #d0176637
@@ -327,7 +328,9 @@ class _Cell(NamedTuple):
 
 def _mean_cell(row: _Line, column: _Line, scale: Scale, unit: str) -> _Cell:
     "The mean of a column, or how many rows it has where it lacks some"
-    total, have, value = len(row.mean.rows), row.mean.have.iloc[column.at], float(row.mean.mean.iloc[column.at])
+    total = len(row.mean.rows)
+    have = row.mean.have.iloc[column.at]
+    value = float(row.mean.mean.iloc[column.at])
     if value == value:
         text, shown = f'<b>{number(value)}</b>', f'{scale.words} <b>{number(value, 3)}</b>'
     elif have == have:
@@ -490,7 +493,7 @@ def plot_scores(
     notes = list(filter(None, layout.notes))
     headed = any(c.key and _first_part(c.key) in layout.headings for c in columns)
     above = 26 * (layout.title != '') + 20 * headed + _NOTE_LINE * len(notes)
-    width, height, line = layout.width, layout.height, layout.line
+    width, height, line = layout.width, layout.height, layout.line  # pixels, as are margins and sizes of a cell
     left = int(np.clip(6.6 * max(_length(r.words) for r in rows) + 14, 60, 0.42 * width if width else 330))
     right = 8 if width else 84
     wide = (width - left - right) / x_edges[-1] if width else float(np.clip(850 / x_edges[-1], 29, 66))
