@@ -26,6 +26,7 @@ from srlviz.evaluate.prediction.detection import calibration_table, detection_cu
 from srlviz.evaluate.prediction.errors import confusion
 from srlviz.figures.pictures import figure_bundle
 from srlviz.figures.agents.rollouts import Strip
+from srlviz.figures.scores.score_map import ScoreLayout
 
 # ---- the attack: each string names the place where it is used
 
@@ -832,7 +833,14 @@ FIGURES = dict(
     plot_learning_curve=lambda f: f(
         pd.DataFrame([dict(label=evil('m'), n_frames=n, value=0.5, low=0.4, high=0.6, n_seeds=3) for n in (10, 20)]),
     ),
-    plot_scores=lambda f: f(table(), 'task', 'label', metric='f1', title=evil('t')),
+    plot_scores=lambda f: f(
+        table(),
+        'task',
+        'label',
+        metric='f1',
+        layout=ScoreLayout(score_words=evil('s'), unit=evil('u'), title=evil('t'), notes=[evil('n')]),
+        means=True,
+    ),
     plot_intervals=lambda f: f(pd.DataFrame(dict(label=[evil('m')], value=0.5, series=evil('s'))), axis=evil('axis')),
     plot_profile=lambda f: f(
         pd.DataFrame(dict(method=evil('m'), threshold=[0, 1], share=[1, 0])), axis=evil('axis'), title=evil('t')

@@ -23,7 +23,7 @@ from ..core.scores import with_labels
 from .checks import check_columns
 from .frames import category_ticks
 from .inks import INK, LINE, WRONG
-from .scores.score_map import plot_scores, ranked
+from .scores.score_map import ScoreLayout, plot_scores, ranked, score_grid
 from .style import method_color, method_rank, pretty, style
 
 # %% ../../nbs/07_figures/05_probe.ipynb #2857547a
@@ -211,22 +211,20 @@ def plot_probe_heatmap(
     """
     scores = with_labels(scores)
     game = _one_game(scores) if game is None else game
+    picked = pick_probe(scores, metric=metric, game=game, paper=paper)
     return plot_scores(
-        pick_probe(scores, metric=metric, game=game, paper=paper),
-        ['group', 'target'],
-        ['source', 'label'],
+        score_grid(picked, ['group', 'target'], ['source', 'label'], PROBE_ORDER),
         metric=metric,
-        order=PROBE_ORDER,
-        row_words=lambda key: _row_words(key, game),
-        row_group=lambda key: key[0],
-        column_words=lambda key: method_short(key[1]),
-        column_group=lambda key: key[0],
-        headings=SOURCES,
         tell=partial(_tell, game=game),
         selected=selected and [None, selected[0], 'srlviz', selected[1]],
-        width=width,
-        height=height,
-        title=f'{game_title(game)}: {metric_label(metric)} of linear probes',
+        layout=ScoreLayout(
+            row_words=lambda key: _row_words(key, game),
+            column_words=lambda key: method_short(key[1]),
+            headings=SOURCES,
+            width=width,
+            height=height,
+            title=f'{game_title(game)}: {metric_label(metric)} of linear probes',
+        ),
     )
 
 # %% ../../nbs/07_figures/05_probe.ipynb #8d67338f

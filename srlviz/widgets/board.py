@@ -28,6 +28,7 @@ from ..figures.probe import plot_probe_trace
 from ..figures.scores.intervals import plot_intervals
 from srlviz.figures.scores.score_map import (
     ScoreGrid,
+    ScoreLayout,
     broken_lines,
     cell_shapes,
     key_index,
@@ -559,9 +560,6 @@ class ScoreBoard(Board, Explorer):
         return list(self.cell)
 
     def plot_map(self, half: bool = False) -> go.Figure:
-        def first(key: tuple):
-            return key[0]
-
         reasons = self.unscored.get(self.metric, {})
 
         def tell(row: tuple, column: tuple, words: str) -> str:
@@ -571,13 +569,9 @@ class ScoreBoard(Board, Explorer):
             self.grid(),
             metric=self.metric,
             tell=tell,
-            row_words=self.words,
-            column_words=self.words,
-            row_group=first if len(self.row_names) > 1 else None,
-            column_group=first if len(self.column_names) > 1 else None,
             means=len(self.row_names) == 1 and may_average(self.metric, self.row_names[0]),
             selected=list(self.cell) or None,
-            **(HALF_PAGE if half else {}),
+            layout=ScoreLayout(row_words=self.words, column_words=self.words, **(HALF_PAGE if half else {})),
         )
 
     def trace(self, height: int = 260) -> go.Figure:

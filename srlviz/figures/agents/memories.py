@@ -16,7 +16,7 @@ from ..checks import check_columns, check_names
 from ..inks import INK, LINE, MUTED, SEQUENTIAL
 from ..scores.curves import plot_curves
 from ..scores.intervals import plot_intervals
-from ..scores.score_map import plot_scores, score_grid
+from ..scores.score_map import ScoreLayout, plot_scores, score_grid
 from ..style import LEGEND_RIGHT, PALETTE, SYMBOLS, axis_name, color_bar, method_color, style
 
 # %% ../../../nbs/07_figures/agents/01_memories.ipynb #21c4461f
@@ -91,15 +91,16 @@ def plot_recall_map(table: pd.DataFrame, *, title: str = '') -> go.Figure:
     fig = plot_scores(
         grid,
         metric='accuracy',
-        row_words=lambda key: key[0],
-        column_words=lambda key: str(key[1]),
-        column_group=lambda key: key[0],
-        headings={task: f'{task}: {_DELAYS.get(task, "delay")}' for task in tasks},
-        write=lambda row, column, value: f'{100 * value:.0f}' if value == value else '',
+        text=(100 * grid.value).map('{:.0f}'.format, na_action='ignore'),
         tell=lambda row, column, words: f'{words}<br>{column[0]}, delay {column[1]}',
-        scale_words='right answers',
-        line=25,
-        title=title,
+        layout=ScoreLayout(
+            row_words=lambda key: key[0],
+            column_words=lambda key: str(key[1]),
+            headings={task: f'{task}: {_DELAYS.get(task, "delay")}' for task in tasks},
+            score_words='right answers',
+            line=25,
+            title=title,
+        ),
     )
     return fig.update_traces(colorbar_tickformat='.0%', selector=dict(showscale=True))
 

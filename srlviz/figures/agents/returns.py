@@ -25,7 +25,8 @@ from ..inks import INK, MUTED, WRONG
 from ..scores.curves import plot_curves, plot_profile
 from ..scores.intervals import plot_intervals
 from ...core.metrics import number
-from ..scores.score_map import ScoreGrid, add_notes, column_means, plot_scores, reach, score_grid
+from ..scores.score_map import ScoreGrid, ScoreLayout, add_notes, cell_boxes, column_means
+from ..scores.score_map import plot_scores, reach, score_grid
 from ..style import LEGEND_RIGHT, method_color, split_method, style
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #26ae6af3
@@ -285,17 +286,13 @@ def plot_returns_heatmap(
     if show == 'difference':
         kept = grid.value.loc[~changed.all(axis=1), ~changed.all(axis=0)]
         left_out = list(dict.fromkeys(_task_rank(t)[0] for t in changed.index[changed.all(axis=1)]))
-    means = column_means(kept) if len(kept) > 1 else []
-    means = [m._replace(mean=m.mean.reindex(labels), have=m.have.reindex(labels)) for m in means]
+    note = f'<br>without {", ".join(left_out)}, which popgym changed after the paper' if left_out else ''
+    means = column_means(kept)
+    means = [m._replace(mean=m.mean.reindex(labels), have=m.have.reindex(labels), note=note) for m in means]
     columns = pd.MultiIndex.from_product([[show], labels], names=['show', 'method'])
     in_brackets = changed & grid.value.notna() & (show != 'ours')
-    if show == 'paper':
-        in_brackets &= kept.reindex_like(changed).notna()
     names = _row_names(tasks)
-
-    def write(row, column, value):
-        text = number(value) if value == value else ''
-        return f'({text})' if in_brackets.at[row[0], column[1]] else text
+    text = grid.value.map(number, na_action='ignore')
 
     def tell(row, column, words):
         words = words.replace(f'<b>{names[row[0]]}</b>', f'<b>{row[0]}</b>', 1).replace('seeds', 'trials')
@@ -307,28 +304,35 @@ def plot_returns_heatmap(
     if in_brackets.any(axis=None):
         notes.append('in parentheses: popgym changed after the paper, not comparable')
     words = metric_label(metric) + ', ours minus the paper’s' * (show == 'difference')
-    return plot_scores(
+    fig = plot_scores(
         ScoreGrid(*(t.set_axis(columns, axis=1) for t in grid)),
         metric=metric,
-        row_words=lambda key: names[key[0]],
-        row_group=lambda key: _task_rank(key[0])[0],
-        row_gap=0.16,
-        column_words=lambda key: key[1],
-        means=means,
-        mean_note=f'<br>without {", ".join(left_out)}, which popgym changed after the paper' if left_out else '',
-        unit='tasks',
-        write=write,
-        tell=tell,
         signed=show == 'difference' or metric.endswith('_bias'),  # metrics that are differences
-        scale_words=words,
+        text=text.mask(in_brackets, text.map('({})'.format)),
+        tell=tell,
+        means=means,
         selected=selected and [selected[0], show, selected[1]],
-        marked={(t, show, m) for t, m in marked},
-        width=width,
-        height=height,
-        line=18,
-        title=f'{words}: {_count_tasks(len(tasks))}, {_count_memories(labels)}',
-        notes=notes,
+        layout=ScoreLayout(
+            row_words=lambda key: names[key[0]],
+            row_group=lambda key: _task_rank(key[0])[0],
+            row_gap=0.16,
+            column_words=lambda key: key[1],
+            score_words=words,
+            unit='tasks',
+            width=width,
+            height=height,
+            line=18,
+            title=f'{words}: {_count_tasks(len(tasks))}, {_count_memories(labels)}',
+            notes=notes,
+        ),
     )
+    dots = cell_boxes(fig, lambda cell: (cell[0], cell[2]) in marked)
+    if dots:
+        x = [right - 0.13 for _, right, _, _ in dots]
+        y = [top + 0.2 for _, _, top, _ in dots]
+        marker = dict(size=5, color='#ffffff', line=dict(color='#000000', width=1))
+        fig.add_scatter(x=x, y=y, mode='markers', marker=marker, hoverinfo='skip', showlegend=False)
+    return fig
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #c95e5860
 def _return_lines(scores: pd.DataFrame, task: str) -> dict[str, float]:

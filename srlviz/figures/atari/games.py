@@ -33,7 +33,7 @@ from srlviz.figures.probe import (
 from ..inks import MUTED, SEQUENTIAL
 from ..scores.curves import plot_curves
 from ..scores.intervals import plot_intervals
-from ..scores.score_map import ScoreGrid, legible_ink, plot_scores, ranked, score_grid
+from ..scores.score_map import ScoreGrid, ScoreLayout, legible_ink, plot_scores, ranked, score_grid
 from ..style import LEGEND_RIGHT, SYMBOLS, color_bar, method_color, method_rank, pretty, style
 
 # %% ../../../nbs/07_figures/atari/00_games.ipynb #b93c67b9
@@ -146,17 +146,18 @@ def plot_games_heatmap(
     return plot_scores(
         grid,
         metric=metric,
-        row_words=lambda key: game_title(key[0]),
-        column_words=lambda key: method_short(key[1]),
-        column_group=lambda key: key[0],
-        headings=SOURCES,
         tell=lambda row, column, words: words + '<br>as printed in the paper' * (column[0] == 'paper'),
         means=True,
-        unit='games',
         selected=selected and [selected[0], 'srlviz', selected[1]],
-        width=width,
-        height=height,
-        title=title,
+        layout=ScoreLayout(
+            row_words=lambda key: game_title(key[0]),
+            column_words=lambda key: method_short(key[1]),
+            headings=SOURCES,
+            unit='games',
+            width=width,
+            height=height,
+            title=title,
+        ),
     )
 
 # %% ../../../nbs/07_figures/atari/00_games.ipynb #a0f6171d

@@ -21,10 +21,10 @@ from ...core.names import arguments_of
 from ...core.scores import method_label, srlviz_name, paper_name
 from .flights import short_name
 from ..checks import check_columns, check_names
-from ..inks import LINE, MUTED, WRONG
+from ..inks import INK, LINE, MUTED, WRONG
 from ..scores.intervals import plot_intervals, ranking_order
 from ...core.metrics import number, signed
-from ..scores.score_map import ScoreGrid, key_index, plot_scores, ranked
+from ..scores.score_map import ScoreGrid, ScoreLayout, cell_boxes, key_index, plot_scores, ranked
 from ..style import method_color, method_rank, pretty, style
 
 # %% ../../../nbs/07_figures/landing/01_targets.ipynb #cd230b68
@@ -384,7 +384,8 @@ def plot_target_table(
     headings = {inputs: inputs for inputs in tables.value.index.get_level_values(0) if inputs}
     headings |= {s: s for s in grids if len(grids) > 1}
 
-    def write(key, column, value):
+    def write(key, column):
+        value = tables.value.at[key, column]
         if value != value:
             return ''
         gain = value - tables.mean[column]
@@ -400,26 +401,31 @@ def plot_target_table(
         mark = marks.get(key, '') if column[0] == 'ours' else ''
         return f'{words}<br>{mark} {_MARKS[mark]}' if mark else words
 
-    best = tables.best.stack([0, 1], future_stack=True)
-    return plot_scores(
+    fig = plot_scores(
         ScoreGrid(tables.value, tables.value * np.nan, tables.count),
         metric=metric,
-        row_words=lambda key: _row_words(key, with_width(key), marks.get(key, '') * ('paper' not in grids)),
-        row_group=lambda key: key[0],
-        column_words=lambda key: output_words(key[1]),
-        column_group=lambda key: key[0],
-        headings=headings,
         colour=tables.share,
-        write=write,
+        text=pd.DataFrame([[write(key, column) for column in tables.value] for key in tables.value.index]),
         tell=tell,
-        gray=tables.share.isna(),
         selected=selected,
-        framed=set(best.index[best]),
-        line=line,
-        width=width,
-        title=_table_title(tables, show) if title is None else title,
-        notes=['; '.join(f'{mark} {words}' for mark, words in _MARKS.items() if mark in marks.values())],
+        layout=ScoreLayout(
+            row_words=lambda key: _row_words(key, with_width(key), marks.get(key, '') * ('paper' not in grids)),
+            column_words=lambda key: output_words(key[1]),
+            headings=headings,
+            line=line,
+            width=width,
+            title=_table_title(tables, show) if title is None else title,
+            notes=['; '.join(f'{mark} {words}' for mark, words in _MARKS.items() if mark in marks.values())],
+        ),
     )
+    best = tables.best.stack([0, 1], future_stack=True)
+    best = set(best.index[best])
+    frames = []
+    for x0, x1, y0, y1 in cell_boxes(fig, lambda cell: tuple(cell) in best):
+        ends = dict(x0=x0 + 0.04, x1=x1 - 0.04, y0=y0 + 0.07, y1=y1 - 0.07)
+        frames.append(dict(type='rect', name='framed', line=dict(color=INK, width=1.6), **ends))
+    fig.layout.shapes = [*frames, *fig.layout.shapes]
+    return fig
 
 # %% ../../../nbs/07_figures/landing/01_targets.ipynb #b20144d3
 def _shows_width(keys: Sequence[tuple]) -> Callable[[tuple], bool]:

@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 from ...core.metrics import find_metric, metric_label
 from ..checks import check_names
 from ...core.metrics import number, signed
-from .score_map import ScoreGrid, broken_lines, key_words, plot_scores, score_grid
+from .score_map import ScoreGrid, ScoreLayout, broken_lines, key_words, plot_scores, score_grid
 
 # %% ../../../nbs/07_figures/scores/03_matrix.ipynb #81d5d893
 _ARROWS = dict(higher='↑', lower='↓')
@@ -64,11 +64,10 @@ def plot_matrix(
     check_names('column with a metric', list(value), list(metrics))
     reasons, names = dict(reasons or {}), dict(names or {})
     wide = (width or 66 * value.shape[1] + 180) >= 520  # pixels of both notes in a line
-
-    def write(row, column, score):
-        if score == score:
-            return number(score)
-        return '–' if (*row, *column) in reasons else ''
+    text = value.map(number, na_action='ignore').astype(object)
+    for row, column in reasons:
+        if row in text.index and column in text and value.isna().at[row, column]:
+            text.at[row, column] = '–'
 
     def tell(row, column, words):
         (name,) = column
@@ -80,18 +79,19 @@ def plot_matrix(
 
     return plot_scores(
         ScoreGrid(value, value * np.nan, value.notna().astype(float)),
-        row_words=_row_words,
-        column_words=lambda key: _column_words(key[0], metrics[key[0]], names.get(key[0], '')),
-        row_group=row_group,
         colour=rank,
-        write=write,
+        text=text,
         tell=tell,
-        scale_words='',
         selected=selected,
-        width=width,
-        height=height,
-        title=title,
-        notes=[' '.join(_MATRIX_NOTES)] if wide else _MATRIX_NOTES,
+        layout=ScoreLayout(
+            row_words=_row_words,
+            column_words=lambda key: _column_words(key[0], metrics[key[0]], names.get(key[0], '')),
+            row_group=row_group,
+            width=width,
+            height=height,
+            title=title,
+            notes=[' '.join(_MATRIX_NOTES)] if wide else _MATRIX_NOTES,
+        ),
     )
 
 # %% ../../../nbs/07_figures/scores/03_matrix.ipynb #291edc0e
@@ -126,19 +126,14 @@ def plot_agreement(pairs: pd.DataFrame, *, title: str = '', width: int | None = 
         between = f'{signed(found.low)} to {signed(found.high)}'
         return f'{heading}rank correlation <b>{signed(found.value)}</b> ({between}), {found.n} representations'
 
-    def write(row, column, value):
-        return signed(value) if value == value else ''
-
+    notes = [f'Not compared: {", ".join(left_out)}'] if left_out else []
     return plot_scores(
         grid,
+        metric='rank correlation',
         colour=grid.value,
-        write=write,
+        text=grid.value.map(signed, na_action='ignore'),
         tell=tell,
-        signed=True,
-        scale_words='rank correlation',
-        title=title,
-        width=width,
-        notes=[f'Not compared: {", ".join(left_out)}'] if left_out else [],
+        layout=ScoreLayout(title=title, width=width, notes=notes),
     )
 
 

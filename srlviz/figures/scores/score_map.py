@@ -4,12 +4,13 @@
 
 # %% auto #0
 __all__ = ['DIVERGING', 'broken_lines', 'shortened', 'ranked', 'ScoreGrid', 'key_index', 'score_grid', 'ColumnMean',
-           'column_means', 'Scale', 'legible_ink', 'reach', 'score_scale', 'key_words', 'cell_shapes', 'add_notes',
-           'plot_scores']
+           'column_means', 'Scale', 'legible_ink', 'reach', 'score_scale', 'key_words', 'ScoreLayout', 'cell_boxes',
+           'cell_shapes', 'add_notes', 'plot_scores']
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #727a4701
 import re
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -106,14 +107,18 @@ class ColumnMean(NamedTuple):
     rows: tuple  # of the grid
     mean: pd.Series  # NaN for a column that lacks one of the rows
     have: pd.Series  # how many of the rows a column has; NaN for a column that is not compared
+    note: str = ''  # added to the hover text
 
 
 def column_means(value: pd.DataFrame) -> list[ColumnMean]:
-    """Average columns over all rows, and over the rows they have in common if these are fewer but not none."""
+    """Average columns over all rows, and over the rows they have in common if these are fewer but not none.
+
+    A single row has no means.
+    """
     means = []
     common = value.index[value.notna().all(axis=1)]
     for rows in (value.index, common):
-        if len(rows) and not (means and len(rows) == len(value)):
+        if len(value) > 1 and len(rows) and not (means and len(rows) == len(value)):
             part = value.loc[rows]
             means.append(ColumnMean(tuple(rows), part.mean().where(part.notna().all()), part.notna().sum()))
     return means
@@ -194,38 +199,71 @@ def _edges(sizes) -> tuple[np.ndarray, np.ndarray]:
     return edges, (edges[:-1] + edges[1:]) / 2
 
 
-def _lines(index: pd.Index, words, group, headings, gap: float) -> list[_Line]:
-    "List the lines of an index; a heading, or else a gap, separates groups"
-    lines, previous = [], None
-    for k, key in enumerate(index):
-        key = key if isinstance(key, tuple) else (key,)
-        current = group(key) if group else None
-        if group and current != previous:
-            if current in (headings or {}):
-                lines.append(_Line(None, 0.9, f'<b>{headings[current]}</b>'))
-            elif k:
-                lines.append(_Line(None, gap))
-        lines.append(_Line(key, 1, words(key), k))
-        previous = current
-    return lines
-
-
 def key_words(key: tuple) -> str:
     """Return the display name of a key: the names of its parts, without empty ones."""
     return ' · '.join(pretty(str(part)) for part in key if part not in ('', 0))
 
 
-class _Room(NamedTuple):
-    "Pixels: of a cell, of the margins"
+@dataclass(frozen=True)
+class ScoreLayout:
+    """The names, groups and sizes of a map of scores.
 
-    wide: float
-    tall: float
-    left: int
-    right: int
-    top: int
+    Parameters
+    ----------
+    row_words, column_words : key -> name; a key is a tuple with one value per column of the table
+    row_group : key -> group; a heading, or else a gap, separates groups. By default, and for columns, keys of several
+        parts are grouped by the first
+    row_gap : between groups of rows, as a share of a cell
+    headings : group -> words over it, in place of a gap between rows
+    score_words : name of the score; the label of the metric if None
+    unit : what rows are, such as 'games', in the hover text of means
+    width, height : available pixels; None takes what cells and names need
+    line : pixels of a row, at most
+    title : the name of the score if None
+    notes : lines below the title; empty ones are skipped
+    """
+
+    row_words: Callable[[tuple], str] = key_words
+    column_words: Callable[[tuple], str] = key_words
+    row_group: Callable[[tuple], Hashable] | None = None
+    row_gap: float = 0.3
+    headings: Mapping[Hashable, str] = field(default_factory=dict)
+    score_words: str | None = None
+    unit: str = 'rows'
+    width: int | None = None
+    height: int | None = None
+    line: int = 22
+    title: str | None = None
+    notes: Sequence[str] = ()
 
 
-_GAP, _NOTE_LINE = 0.3, 21  # of a cell; pixels of a line of notes, as high as one of the title
+def _first_part(key: tuple) -> Hashable:
+    "The group of a key of several parts"
+    return key[0] if len(key) > 1 else None
+
+
+def _lines(index: pd.Index, words, group, headings: Mapping, gap: float) -> list[_Line]:
+    "List the lines of an index; a heading, or else a gap, separates groups"
+    lines, previous = [], None
+    for k, key in enumerate(index):
+        key = key if isinstance(key, tuple) else (key,)
+        current = group(key)
+        if current != previous and current in headings:
+            lines.append(_Line(None, 0.9, f'<b>{headings[current]}</b>'))
+        elif current != previous and k:
+            lines.append(_Line(None, gap))
+        lines.append(_Line(key, 1, words(key), k))
+        previous = current
+    return lines
+
+
+def _mean_lines(means: Sequence[ColumnMean], n_parts: int) -> list[_Line]:
+    "List the rows of means, and a gap below them"
+    lines = []
+    for k, mean in enumerate(means):
+        words = f'<b>Mean of {len(mean.rows)}{" all have" if k else ""}</b>'
+        lines.append(_Line(('all',) * n_parts, 1.1, words, mean=mean))
+    return lines + [_Line(None, 0.3)] * bool(lines)
 
 
 def _length(words: str) -> int:
@@ -243,25 +281,16 @@ def _column_names(columns: Sequence[_Line], wide: float) -> tuple[list[str], boo
     names = [shortened(n.replace(' · ', ', '), 28) for n in names]
     return names, True, int(6.4 * max(map(_length, names))) + 12
 
-
-def _choose_room(rows, columns, n_rows, n_columns, width, height, line, above) -> tuple[_Room, list[str], bool]:
-    "Choose sizes; `above` is the room over the names of columns"
-    left = int(np.clip(6.6 * max(_length(r.words) for r in rows) + 14, 60, 0.42 * width if width else 330))
-    right = 8 if width else 84
-    wide = (width - left - right) / n_columns if width else float(np.clip(850 / n_columns, 29, 66))
-    names, upright, top = _column_names(columns, wide)
-    top += above
-    tall = float(line) if height is None else float(np.clip((height - top - 12) / n_rows, 9.5, line))
-    return _Room(wide, tall, left, right, top), names, upright
-
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #03f8eb13
-def _find_cell(customdata, selected: Sequence) -> tuple[int, int] | None:
-    "Find the first cell whose customdata are as selected; None matches anything"
-    for i, cells in enumerate(customdata):
-        for j, cell in enumerate(cells):
-            if all(want is None or want == part for want, part in zip(selected, cell)):
-                return i, j
-    return None
+def cell_boxes(fig: go.Figure, wanted: Callable[[Sequence], bool]) -> list[tuple[float, float, float, float]]:
+    """Find cells of the map of a figure by their customdata: the left, right, upper and lower edge of each."""
+    heat = fig.data[0]
+    boxes = []
+    for y0, y1, row in zip(heat.y, heat.y[1:], heat.customdata):
+        for x0, x1, cell in zip(heat.x, heat.x[1:], row):
+            if wanted(cell):
+                boxes.append((x0, x1, y0, y1))
+    return boxes
 
 
 def _frame(x0: float, x1: float, y0: float, y1: float, width: float) -> dict:
@@ -277,32 +306,30 @@ def cell_shapes(fig: go.Figure, selected: Sequence, row: bool = False) -> list:
     selected : the customdata of the cell, None matching anything; if there is no such cell, nothing is framed
     row : whether to frame the whole row too, by a thinner line, even if only the first part of `selected` is found
     """
-    heat = fig.data[0]
+
+    def first(wanted: Sequence) -> list:
+        return cell_boxes(fig, lambda cell: all(want is None or want == part for want, part in zip(wanted, cell)))[:1]
+
     shapes = [s for s in fig.layout.shapes if s.name != 'chosen']
-    cell = _find_cell(heat.customdata, selected)
-    in_row = cell
-    if cell is None and selected[0] is not None:
-        in_row = _find_cell(heat.customdata, selected[:1])
-    if row and in_row:
-        i = in_row[0]
-        shapes.append(_frame(heat.x[0], heat.x[-1], heat.y[i], heat.y[i + 1], 1.5))
-    if cell:
-        i, j = cell
-        shapes.append(_frame(heat.x[j], heat.x[j + 1], heat.y[i], heat.y[i + 1], 3))
-    return shapes
+    chosen = first(selected)
+    same_row = first(selected[:1]) if not chosen and selected[0] is not None else chosen
+    if row:
+        edges = fig.data[0].x
+        shapes += [_frame(edges[0], edges[-1], y0, y1, 1.5) for _, _, y0, y1 in same_row]
+    return shapes + [_frame(*box, 3) for box in chosen]
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #d0176637
 class _Cell(NamedTuple):
     data: list
-    value: float  # of the colour
+    value: float  # of the colour; gray if NaN, none if None
     text: str
     hover: str
-    gray: bool = False
 
 
-def _mean_cell(row: _Line, column: _Line, scale: Scale, unit: str, n_parts: int, note: str) -> _Cell:
+def _mean_cell(row: _Line, column: _Line, scale: Scale, unit: str) -> _Cell:
     "The mean of a column, or how many rows it has where it lacks some"
-    have, total = row.mean.have.iloc[column.at], len(row.mean.rows)
+    total = len(row.mean.rows)
+    have = row.mean.have.iloc[column.at]
     value = float(row.mean.mean.iloc[column.at])
     if value == value:
         text, shown = f'<b>{number(value)}</b>', f'{scale.words} <b>{number(value, 3)}</b>'
@@ -310,8 +337,8 @@ def _mean_cell(row: _Line, column: _Line, scale: Scale, unit: str, n_parts: int,
         text, shown = f'{have:.0f}/{total}', f'no mean: it has {have:.0f} of the {total} {unit}'
     else:
         text, shown = '', 'no mean'
-    hover = f'<b>Mean over {total} {unit}</b><br>{column.words}<br>{shown}{note}'
-    return _Cell([*['all'] * n_parts, *column.key], value, text, hover, value != value)
+    hover = f'<b>Mean over {total} {unit}</b><br>{column.words}<br>{shown}{row.mean.note}'
+    return _Cell([*row.key, *column.key], value, text, hover)
 
 
 def _cell_words(row: _Line, column: _Line, scale: Scale, value: float, spread: float, count: float) -> str:
@@ -325,76 +352,71 @@ def _cell_words(row: _Line, column: _Line, scale: Scale, value: float, spread: f
     return text + (f' over {count:.0f} seeds' if count > 1 else '')
 
 
-def _draw(cells: Mapping, shape: tuple[int, int], x_edges, y_edges, scale: Scale, bar: bool) -> go.Figure:
-    "Draw the colours, and gray where a score is missing or meaningless"
-    n_parts = max((len(c.data) for c in cells.values()), default=1)
-    blank = _Cell([''] * n_parts, None, '', '')
-    grid = [[cells.get((i, j), blank) for j in range(shape[1])] for i in range(shape[0])]
+def _all_cells(grid: ScoreGrid, rows, columns, scale: Scale, unit: str, colour, text, tell) -> list[list[_Cell]]:
+    "Make the cells of all rows and columns"
+    values, spreads, counts = (table.to_numpy(float) for table in grid)
+    shades = values if colour is None else colour.to_numpy(float)
+    texts = (grid.value.map(number, na_action='ignore') if text is None else text).to_numpy()
+    blank = _Cell([''] * (grid.value.index.nlevels + grid.value.columns.nlevels), None, '', '')
+    cells = [[blank] * len(columns) for _ in rows]
+    for i, r in enumerate(rows):
+        for j, c in enumerate(columns):
+            if r.key is None or c.key is None:
+                continue
+            if r.mean is not None:
+                cells[i][j] = _mean_cell(r, c, scale, unit)
+                continue
+            at = r.at, c.at
+            hover = _cell_words(r, c, scale, values[at], spreads[at], counts[at])
+            hover = tell(r.key, c.key, hover) if tell else hover
+            written = texts[at] if isinstance(texts[at], str) else ''
+            cells[i][j] = _Cell([*r.key, *c.key], float(shades[at]), written, hover)
+    return cells
+
+
+def _draw(cells: list[list[_Cell]], x_edges, y_edges, scale: Scale, bar: bool) -> go.Figure:
+    "Draw the colours, and gray where a score is missing"
     look = dict(x=x_edges, y=y_edges, xgap=1, ygap=1, hoverongaps=False, hovertemplate='%{hovertext}<extra></extra>')
-    look['hovertext'] = [[c.hover for c in row] for row in grid]
-    look['customdata'] = [[c.data for c in row] for row in grid]
+    look['hovertext'] = [[c.hover for c in row] for row in cells]
+    look['customdata'] = [[c.data for c in row] for row in cells]
     colours = dict(zmin=scale.low, zmax=scale.high, colorscale=scale.colours, showscale=bar)
     gray = dict(zmin=0, zmax=1, colorscale=[[0, GRID], [1, GRID]], showscale=False)
-    scores = go.Heatmap(
-        z=[[None if c.gray else c.value for c in row] for row in grid],
-        colorbar=color_bar(scale.words),
-        **colours,
-        **look,
-    )
-    return go.Figure([scores, go.Heatmap(z=[[1 if c.gray else None for c in row] for row in grid], **gray, **look)])
+    known = [[c.value if c.value == c.value else None for c in row] for row in cells]
+    missing = [[None if c.value == c.value else 1 for c in row] for row in cells]
+    scores = go.Heatmap(z=known, colorbar=color_bar(scale.words), **colours, **look)
+    return go.Figure([scores, go.Heatmap(z=missing, **gray, **look)])
 
 
-def _write(fig, cells, x, y, scale, size, wide):
+def _write(fig, cells: list[list[_Cell]], x, y, scale: Scale, wide: float, tall: float):
     "Write the texts of cells; a count of rows that does not fit is a dash"
-    at, words, colours = [], [], []
-    for position, cell in cells.items():
-        if not cell.text:
-            continue
-        at.append(position)
-        words.append('–' if cell.gray and '/' in cell.text and wide < 22 else cell.text)  # '/' also closes <b>
-        gray = MUTED if cell.data[0] == 'all' else INK
-        colours.append(gray if cell.gray else scale.ink(cell.value))
-    fig.add_scatter(
-        x=[x[j] for _, j in at],
-        y=[y[i] for i, _ in at],
-        text=words,
-        mode='text',
-        textfont=dict(size=size, color=colours),
-        hoverinfo='skip',
-        showlegend=False,
-    )
+    at_x, at_y, words, colours = [], [], [], []
+    for i, row in enumerate(cells):
+        for j, cell in enumerate(row):
+            if not cell.text:
+                continue
+            gray = cell.value != cell.value
+            at_x.append(x[j])
+            at_y.append(y[i])
+            words.append('–' if gray and '/' in cell.text and wide < 22 else cell.text)  # '/' also closes <b>
+            ink = MUTED if cell.data[0] == 'all' else INK
+            colours.append(ink if gray else scale.ink(cell.value))
+    textfont = dict(size=float(np.clip(min(0.55 * tall, 0.36 * wide), 6.5, 12)), color=colours)
+    fig.add_scatter(x=at_x, y=at_y, text=words, mode='text', textfont=textfont, hoverinfo='skip', showlegend=False)
 
 
-def _mark(fig, cells, x_edges, y_edges, marked, framed):
-    "Draw a dot in the corner of some cells, and a thin frame around others"
-    at = [k for k, c in cells.items() if tuple(c.data) in marked]
-    if at:
-        fig.add_scatter(
-            x=[x_edges[j + 1] - 0.13 for _, j in at],
-            y=[y_edges[i] + 0.2 for i, _ in at],
-            mode='markers',
-            marker=dict(size=5, color='#ffffff', line=dict(color='#000000', width=1)),
-            hoverinfo='skip',
-            showlegend=False,
-        )
-    shapes = list(fig.layout.shapes)
-    for (i, j), cell in cells.items():
-        if tuple(cell.data) in framed:
-            ends = dict(x0=x_edges[j] + 0.04, x1=x_edges[j + 1] - 0.04, y0=y_edges[i] + 0.07, y1=y_edges[i + 1] - 0.07)
-            shapes.append(dict(type='rect', name='framed', line=dict(color=INK, width=1.6), **ends))
-    fig.layout.shapes = shapes
-
-
-def _head_columns(fig, columns: Sequence[_Line], edges, group, headings: Mapping, above: int):
+def _head_columns(fig, columns: Sequence[_Line], edges, headings: Mapping, above: int):
     "Write a heading over each group of columns, with a line below it"
     look = dict(y=1, yref='y domain', yanchor='bottom', showarrow=False, font=dict(size=12, color=MUTED))
     for name, words in headings.items():
-        at = [k for k, c in enumerate(columns) if c.key and group(c.key) == name]
+        at = [k for k, c in enumerate(columns) if c.key and _first_part(c.key) == name]
         if at:
             left, right = edges[at[0]], edges[at[-1] + 1]
             fig.add_annotation(x=left, yshift=above, text=words, xanchor='left', **look)
             ends = dict(x0=left + 0.03, x1=right - 0.03, y0=1, y1=1, yref='y domain')
             fig.add_shape(type='line', line=dict(color=MUTED, width=1), **ends)
+
+
+_NOTE_LINE = 21  # pixels of a line of notes, as high as one of the title
 
 
 def _title_with(title: str | None, notes: Sequence[str]) -> dict:
@@ -432,91 +454,64 @@ def plot_scores(
     columns: str | Sequence[str] = 'label',
     *,
     metric: str | None = None,
-    order: Mapping[str, Callable | Sequence] | None = None,
-    row_words: Callable[[tuple], str] = key_words,
-    column_words: Callable[[tuple], str] = key_words,
-    row_group: Callable[[tuple], Hashable] | None = None,
-    row_gap: float = 0.3,
-    column_group: Callable[[tuple], Hashable] | None = None,
-    headings: Mapping[Hashable, str] | None = None,
-    means: Sequence[ColumnMean] | bool = False,
-    mean_note: str = '',
-    unit: str = 'rows',
-    colour: pd.DataFrame | None = None,
-    write: Callable[[tuple, tuple, float], str] | None = None,
-    tell: Callable[[tuple, tuple, str], str] | None = None,
-    gray: pd.DataFrame | None = None,
     signed: bool = False,
-    scale_words: str | None = None,
+    colour: pd.DataFrame | None = None,
+    text: pd.DataFrame | None = None,
+    tell: Callable[[tuple, tuple, str], str] | None = None,
+    means: Sequence[ColumnMean] | bool = False,
     selected: Sequence | None = None,
-    marked: Collection[tuple] = (),
-    framed: Collection[tuple] = (),
-    width: int | None = None,
-    height: int | None = None,
-    line: int = 22,
-    title: str | None = None,
-    notes: Sequence[str] = (),
+    layout: ScoreLayout = ScoreLayout(),
 ) -> go.Figure:
     """Draw scores as a heat map.
 
     Parameters
     ----------
     scores : a score table, or a grid of one metric
-    rows, columns, order : as in `score_grid`
+    rows, columns : of a score table, as in `score_grid`
     metric : of the table, the only one if None; it determines range, direction and label
-    row_words, column_words : key -> name; a key is a tuple with one value per column of the table
-    row_group, column_group : key -> group; a heading, or else a gap, separates groups
-    row_gap : between groups of rows, as a share of a cell
-    headings : group -> words over it
+    signed : whether scores are differences, red below 0
+    colour : of the shape of the grid, -1 worse to 1 better, NaN is gray; the score if None
+    text : of the shape of the grid, what cells say; the score if None
+    tell : (key of row, key of column, words) -> hover text of the cell
     means : rows on top, as `column_means` returns them; True computes them
-    mean_note : added to the hover text of means
-    unit : what rows are, in the hover text of means: 'games'
-    colour : of the shape of the grid, -1 worse to 1 better; the score if None
-    write : (row, column, value) -> text of the cell;  tell : (row, column, words) -> its hover text
-    gray : of the shape of the grid, True for meaningless scores
-    signed : whether scores are differences
-    scale_words : name of the score; the label of the metric if None
     selected : the customdata of a cell to frame; its row gets a thinner frame
-    marked, framed : customdata of cells with a dot, or with a thin frame
-    width, height : available pixels; None takes what cells and names need
-    line : pixels of a row, at most
-    notes : lines below the title
+    layout : names, groups and sizes
 
     Each cell carries `customdata`: the parts of its row's key, then of its column's; 'all' in the row of a mean.
     """
     if isinstance(scores, pd.DataFrame):
         scores, metric = _of_metric(scores, metric)
-        scores = score_grid(scores, rows, columns, order)
-    grid, notes = scores, list(filter(None, notes))
-    scale = score_scale(grid.value.to_numpy(), metric or '', signed, scale_words)
-    shown = scale if colour is None else Scale(-1, 1, DIVERGING, scale.words)
-    if title is None:
-        shown = shown._replace(words='')  # the title of the figure says what the colours are
-    if means is True:
-        means = column_means(grid.value) if len(grid.value) > 1 else []
-    rows = []
-    for k, mean in enumerate(means or ()):
-        rows.append(_Line(('all',), 1.1, f'<b>Mean of {len(mean.rows)}{" all have" if k else ""}</b>', mean=mean))
-    rows += [_Line(None, _GAP)] * bool(rows)
-    rows += _lines(grid.value.index, row_words, row_group, headings, row_gap)
-    columns = _lines(grid.value.columns, column_words, column_group, None, 0.35)
+        scores = score_grid(scores, rows, columns)
+    scale = score_scale(scores.value, metric or '', signed, layout.score_words)
+    means = column_means(scores.value) if means is True else means or []
+    rows = _mean_lines(means, scores.value.index.nlevels)
+    group = layout.row_group or _first_part
+    rows += _lines(scores.value.index, layout.row_words, group, layout.headings, layout.row_gap)
+    columns = _lines(scores.value.columns, layout.column_words, _first_part, {}, 0.35)
     y_edges, y = _edges([r.size for r in rows])
     x_edges, x = _edges([c.size for c in columns])
-    headed = bool(column_group and headings and any(c.key and column_group(c.key) in headings for c in columns))
-    above = 26 * (title != '') + 20 * headed + _NOTE_LINE * len(notes)
-    room, names, upright = _choose_room(rows, columns, y_edges[-1], x_edges[-1], width, height, line, above)
-    tables = dict(colour=colour, write=write, tell=tell, gray=gray)
-    cells = _all_cells(grid, rows, columns, scale, tables, unit, mean_note)
-    fig = _draw(cells, (len(rows), len(columns)), x_edges, y_edges, shown, width is None and colour is None)
-    _write(fig, cells, x, y, shown, float(np.clip(min(0.55 * room.tall, 0.36 * room.wide), 6.5, 12)), room.wide)
-    _mark(fig, cells, x_edges, y_edges, {*marked}, {*framed})
-    if headed:
-        _head_columns(fig, columns, x_edges, column_group, headings, room.top - above + 2)
+    notes = list(filter(None, layout.notes))
+    headed = any(c.key and _first_part(c.key) in layout.headings for c in columns)
+    above = 26 * (layout.title != '') + 20 * headed + _NOTE_LINE * len(notes)
+    width, height, line = layout.width, layout.height, layout.line  # pixels, as are margins and sizes of a cell
+    left = int(np.clip(6.6 * max(_length(r.words) for r in rows) + 14, 60, 0.42 * width if width else 330))
+    right = 8 if width else 84
+    wide = (width - left - right) / x_edges[-1] if width else float(np.clip(850 / x_edges[-1], 29, 66))
+    names, upright, names_height = _column_names(columns, wide)
+    top = names_height + above
+    tall = float(line if height is None else np.clip((height - top - 12) / y_edges[-1], 9.5, line))
+    cells = _all_cells(scores, rows, columns, scale, layout.unit, colour, text, tell)
+    shown = scale if colour is None else scale._replace(low=-1, high=1, colours=DIVERGING)
+    if layout.title is None:
+        shown = shown._replace(words='')  # the title of the figure says what the colours are
+    fig = _draw(cells, x_edges, y_edges, shown, width is None and colour is None)
+    _write(fig, cells, x, y, shown, wide, tall)
+    _head_columns(fig, columns, x_edges, layout.headings, names_height + 2)
     still = dict(showgrid=False, showline=False, ticks='', automargin=False, fixedrange=True)
     fig.update_yaxes(
         tickvals=[c for c, r in zip(y, rows) if r.words],
         ticktext=[r.words for r in rows if r.words],
-        tickfont_size=float(np.clip(0.66 * room.tall, 8.5, 12)),
+        tickfont_size=float(np.clip(0.66 * tall, 8.5, 12)),
         range=[y_edges[-1] + 0.06, -0.06],
         **still,
     )
@@ -530,39 +525,13 @@ def plot_scores(
         **still,
     )
     fig.update_layout(
-        title=_title_with(scale.words if title is None else title, notes),
-        height=int(room.tall * y_edges[-1] + room.top + 10),
-        width=int(width or max(room.wide * x_edges[-1] + room.left + 84, _MIN_WIDTH)),
-        margin=dict(l=room.left, r=room.right, t=room.top, b=10),
+        title=_title_with(scale.words if layout.title is None else layout.title, notes),
+        height=int(tall * y_edges[-1] + top + 10),
+        width=int(width or max(wide * x_edges[-1] + left + 84, _MIN_WIDTH)),
+        margin=dict(l=left, r=right, t=top, b=10),
         dragmode=False,
     )
     fig = style(fig)
     if selected is not None:
         fig.layout.shapes = cell_shapes(fig, list(selected), row=True)
     return fig
-
-
-def _all_cells(grid: ScoreGrid, rows, columns, scale: Scale, how: Mapping, unit: str, mean_note: str) -> dict:
-    "Make all cells: (row, column) -> cell"
-    tables = [t.to_numpy(float) for t in grid]
-    colour, gray = (None if how[k] is None else how[k].to_numpy() for k in ('colour', 'gray'))
-    write, tell, cells = how['write'], how['tell'], {}
-    for i, r in enumerate(rows):
-        for j, c in enumerate(columns):
-            if r.key is None or c.key is None:
-                continue
-            if r.mean is not None:
-                cells[i, j] = _mean_cell(r, c, scale, unit, grid.value.index.nlevels, mean_note)
-                continue
-            value, spread, count = (t[r.at, c.at] for t in tables)
-            words = _cell_words(r, c, scale, value, spread, count)
-            if tell:
-                words = tell(r.key, c.key, words)
-            if write:
-                text = write(r.key, c.key, value)
-            else:
-                text = number(value) if value == value else ''
-            shade = float(value if colour is None else colour[r.at, c.at])
-            off = shade != shade or (gray is not None and bool(gray[r.at, c.at]))
-            cells[i, j] = _Cell([*r.key, *c.key], shade, text, words, off)
-    return cells
