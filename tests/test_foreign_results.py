@@ -330,7 +330,7 @@ def renamed_results(saved, folder, old, name):
         text = text.replace(f',"{old}",', quoted[0]).replace(quoted[1], quoted[0])
         (folder / file).write_text(text)
     header = json.loads((folder / 'results.json').read_text())
-    header |= dict(scores=checksum(folder / 'scores.csv'), notes=[name])
+    header |= dict(scores=checksum(folder / 'scores.csv'), notes={header['recordings'][0]: [name]})
     header |= dict(warnings=[[header['answers'][0][0], header['answers'][0][1], 'probe', name]])
     header |= dict(left_out=[[header['recordings'][0], name, name]], baseline=name)
     header['about']['versions'] |= {name: name}

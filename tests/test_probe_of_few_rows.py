@@ -60,7 +60,7 @@ def test_what_is_tried_is_not_in_force_yet_and_helps():
     factors = {s: pd.DataFrame({'y': (x[:, :3] + rng.gumbel(size=(len(x), 3))).argmax(1)}) for s, x in codes.items()}
     short = probed(codes, factors, lr=1e-3, epochs=3)
     assert ways_to_converge(short) == ['lr=0.01', 'epochs=6']
-    assert unconverged_words(short) == '; 1 of 1 variables have not converged: try lr=0.01, epochs=6'
+    assert unconverged_words(short) == '1 of 1 variables have not converged: try lr=0.01, epochs=6'
     better = probed(codes, factors, lr=0.01, epochs=6)
     assert better.convergence['converged'].all() and ways_to_converge(better) == [] and not unconverged_words(better)
     drawn = dict(factors, valid=factors['valid'].sample(frac=1, random_state=0))

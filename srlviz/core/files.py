@@ -311,8 +311,8 @@ def reading(path: str | Path, what: str = '', advice: str = '') -> Iterator[None
     path : of the file;  what : its expected content, such as 'a table of scores'
     advice : what to do, at the end of the message
 
-    Unchanged are errors of missing or unreadable files, of the machine (file handles, disk), and a ValueError that
-    already names the file.
+    Unchanged are errors of missing or unreadable files, of the machine (file handles, disk), and, but for the advice,
+    a ValueError that already names the file.
     """
     try:
         yield
@@ -322,7 +322,9 @@ def reading(path: str | Path, what: str = '', advice: str = '') -> Iterator[None
         raise ValueError(f"{path} needs more memory than there is") from e
     except Exception as e:
         if isinstance(e, ValueError) and str(path) in str(e):
-            raise
+            if advice in str(e):
+                raise
+            raise ValueError(f'{e}; {advice}') from e
         if isinstance(e, OSError) and e.errno in _MACHINE:
             raise
         cause = f'{type(e).__name__}: {str(e).strip() or "no details":.500}'

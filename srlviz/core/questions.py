@@ -442,8 +442,13 @@ def warning_lines(answers: Mapping[str, Answer]) -> list[str]:
 
 
 def warning_words(answer: Answer) -> str:
-    """Join the warnings of an answer, without those about odd data; '' if there are none."""
-    return '; '.join(w['words'] for w in getattr(answer, 'warnings', []) if 'names' not in w)
+    """Join the warnings of an answer, and the rows that it left out, without odd data; '' if there are none."""
+    words = [warning['words'] for warning in getattr(answer, 'warnings', []) if 'names' not in warning]
+    left_out = getattr(answer, 'about', {}).get('left_out', {})
+    rows = [f'{n:,} {what}' for what, n in left_out.items() if what.startswith('rows of ')]
+    if rows:
+        words.append(f"left out, as a code or factor is NaN there: {', '.join(rows)}")
+    return '; '.join(words)
 
 
 def _equal(a: pd.Series, b: pd.Series) -> bool:

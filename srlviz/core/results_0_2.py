@@ -28,7 +28,7 @@ from srlviz.core.files import (
 from .metrics import questions as all_questions
 from .questions import Answer, load_answers, question_named
 from .recordings import load_recording
-from .result_tables import CELL
+from .result_tables import CELL, cells_of
 from .results import Results, results_of
 from srlviz.core.saved_results import (
     ARGUMENTS,
@@ -38,6 +38,7 @@ from srlviz.core.saved_results import (
     NUMBER,
     TEXT,
     SavedMethod,
+    about_recording,
     check_about,
     check_intervals,
     check_keys,
@@ -96,7 +97,7 @@ def load_card(path: str | Path) -> Results:
             warnings=dict(words=TEXT),
         ).items():
             table = read_columns(content[name], _OLD_KEY | columns, name).rename(columns=dict(zip(_OLD_KEY, CELL)))
-            check_keys([*dict.fromkeys(table[[*CELL]].itertuples(index=False, name=None))], known, name)
+            check_keys(dict.fromkeys(cells_of(table)), known, name)
             tables[name] = table
         rows = read_columns(content['rows'], dict(representation=NAME, world=NAME, n_codes=COUNT), 'rows')
         if rows.duplicated(['representation', 'world']).any():
@@ -200,10 +201,6 @@ def load_probe(folder: str | Path) -> Results:
         for name, level in header['methods'].items():
             split = split_codes(codes.get(name), level, recording.lengths, f'methods: {name:.80}')
             fitted[name, task] = SavedMethod(split, inside(folder, f'encoders/{name}.safetensors'))
-        splits = {name: recording.lengths[recording.split == name] for name in dict.fromkeys(recording.split.tolist())}
-        about = dict(factors=[factor.name for factor in recording.factors])
-        about |= dict(rows={name: int(lengths.sum()) for name, lengths in splits.items()})
-        about |= dict(episodes={name: len(lengths) for name, lengths in splits.items()})
         return Results(
             scores=tables,
             questions=questions,
@@ -212,7 +209,7 @@ def load_probe(folder: str | Path) -> Results:
             fitted=fitted,
             references=tuple(name for name in header['methods'] if name == 'majority'),
             left_out=left_out,
-            about=dict(recordings={task: about}),
+            about=dict(recordings={task: about_recording(recording)}),
         )
 
 # %% ../../nbs/00_core/18_results_0_2.ipynb #608d33e5

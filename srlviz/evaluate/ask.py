@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TIME_UP', 'code_questions', 'encode', 'Fitted', 'GivenCodes', 'copy_to_fit', 'part_to_fit', 'keep_checkpoint',
-           'restrict_factors', 'is_codes', 'ask', 'about_recording', 'gap_lines', 'print_once', 'ask_all']
+           'restrict_factors', 'is_codes', 'ask', 'print_once', 'ask_all']
 
 # %% ../../nbs/06_evaluate/10_ask.ipynb #7ef312f4
 import contextvars
@@ -32,7 +32,7 @@ from ..core.questions import warning_lines, warning_words, with_question_split
 from ..core.recipes import Unknown, content_of, recipe, stamp
 from ..core.recordings import Recording, code_arrays, episode_codes
 from ..core.results import Results
-from ..core.saved_results import versions
+from ..core.saved_results import about_recording, versions
 from ..core.saving import is_fitted
 from ..core.scores import SCORE_COLUMNS, check_scores, spell_method
 from ..core.training import threads
@@ -357,7 +357,6 @@ class _Run:
     reasons: dict = field(default_factory=dict)
     failures: dict = field(default_factory=dict)
     n_codes: dict = field(default_factory=dict)
-    seconds: list = field(default_factory=list)
 
     def ask(self, method: str, task: str, representation) -> None:
         "Ask all questions about a representation in a recording"
@@ -369,16 +368,18 @@ class _Run:
             self.recordings[task] = with_question_split(self.given[task])
         recording = self.recordings[task]
         few = self.too_few(int(recording.lengths[recording.split == 'test'].sum()), task)
-        started = time.process_time()
         try:
             fitted, paths = self.prepared(method, task, representation, recording)
             if few:
                 return self.refuse(method, task, dict.fromkeys(self.asked, few))
-            answers = {}
+            answers, damaged = {}, {}
             for name, path in paths.items():
-                if path.exists():
-                    answers[name] = load_answers(path, self.asked[name])[0]
-            codes = None if len(answers) == len(self.asked) else fitted.codes
+                try:
+                    if path.exists():
+                        answers[name] = load_answers(path, self.asked[name])[0]
+                except ValueError as e:
+                    damaged[name] = str(e)
+            codes = None if len(answers) + len(damaged) == len(self.asked) else fitted.codes
         except _REFUSALS as e:
             self.failures[method, task] = e
             return self.refuse(method, task, dict.fromkeys(self.asked, str(e)))
@@ -386,7 +387,7 @@ class _Run:
         self.fitted[method, task] = fitted
         if codes is not None:
             self.n_codes[method, task] = int(np.shape(codes[0])[-1])
-        missing = {name: question for name, question in self.asked.items() if name not in answers}
+        missing = {name: question for name, question in self.asked.items() if name not in {**answers, **damaged}}
         found, reasons = ask_all(codes, recording, missing, self.seed, self.deadline, self.n_jobs, self.permuted)
         for name, answer in found.items():
             if name in paths:
@@ -398,8 +399,7 @@ class _Run:
                 reasons[name] = few
             elif answer is not None:
                 self.answers[method, task, name] = answer
-        self.refuse(method, task, reasons)
-        self.seconds.append([method, task, round(time.process_time() - started, 2)])
+        self.refuse(method, task, reasons | damaged)
 
     def prepared(self, method: str, task: str, representation, recording: Recording) -> tuple:
         "The representation with its codes, which are made when they are used; and the files of cached answers"
@@ -460,10 +460,10 @@ class _Run:
         nowhere = {name for name in references if name in failed and name not in scored}
         reasons = {key: text for key, text in self.reasons.items() if key[0] not in nowhere}
         warnings = {key: words for key, answer in self.answers.items() if (words := warning_words(answer))}
-        notes = []
+        notes = {}
         for task in self.recordings:
             named = {f'{m} · {q}': a for (m, where, q), a in self.answers.items() if where == task}
-            notes += [line for line in warning_lines(named) if line.startswith('odd data')] + gap_lines(named)
+            notes[task] = [line for line in warning_lines(named) if line.startswith('odd data')]
         return Results(
             scores=scores,
             questions=self.asked,
@@ -474,36 +474,15 @@ class _Run:
             fitted=self.fitted,
             references=tuple(name for name in references if name not in nowhere),
             baseline=baseline,
-            notes=tuple(dict.fromkeys(notes)),
+            notes=notes,
             about=dict(
                 seed=self.seed,
                 recordings={task: about_recording(recording) for task, recording in self.recordings.items()},
-                seconds=self.seconds,
                 versions=versions(),
             ),
         )
 
 # %% ../../nbs/06_evaluate/10_ask.ipynb #a0639b50
-def about_recording(recording: Recording) -> dict:
-    """Describe a recording in plain values: rows and episodes of each split, and its factors."""
-    about = dict(rows={}, episodes={}, factors=[f.name for f in recording.factors])
-    for split in dict.fromkeys(recording.split.tolist()):
-        lengths = recording.lengths[recording.split == split]
-        about['rows'][split], about['episodes'][split] = int(lengths.sum()), len(lengths)
-    return about
-
-
-def gap_lines(answers: Mapping[str, Answer]) -> list[str]:
-    """Say which rows the questions left out, because a code or factor is NaN there: a line for each number of rows."""
-    names = {}
-    for name, answer in answers.items():
-        left_out = answer.about.get('left_out', {})
-        rows = [f'{n:,} {what}' for what, n in left_out.items() if what.startswith('rows of ')]
-        if rows:
-            names.setdefault(', '.join(rows), []).append(name)
-    return [f"left out, as a code or factor is NaN there: {rows} ({', '.join(of)})" for rows, of in names.items()]
-
-
 @cached
 def print_once(line: str) -> None:
     """Print a line once per process."""

@@ -562,7 +562,8 @@ class ProbeResult(Answer):
         """Describe the result in one line."""
         head = f"ProbeResult({self.truth.shape[1]} variables, {len(self.truth):,} test rows, "
         how = f"norm={self.norm!r}, protocol={self.protocol!r})"
-        return head + how + f": mean F1 {self.value('f1'):.2f}" + caveat_words(self.caveats) + unconverged_words(self)
+        words = [f"{head}{how}: mean F1 {self.value('f1'):.2f}", caveat_words(self.caveats), unconverged_words(self)]
+        return '; '.join(filter(None, words))
 
     def scores(self, *, groups: Mapping[str, str] | None = None, drop_constant: bool = False, **key) -> pd.DataFrame:
         """Convert to rows of a score table: variables, means of categories, and the mean of these for the task.
@@ -587,17 +588,17 @@ class ProbeResult(Answer):
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #8eaffd42
 def caveat_words(caveats: pd.DataFrame) -> str:
-    """Describe the caveats of 'probe' and 'test' in words, each after '; '; '' if there are none."""
+    """Describe the caveats of 'probe' and 'test' in words; '' if there are none."""
     caveats = caveats[caveats['split'] != 'valid']
     constant = caveats[caveats['caveat'] == 'constant']
     unseen = caveats[caveats['caveat'] == 'unseen']
-    words = ''
+    words = []
     for variable, part in constant.groupby('variable', sort=False):
-        words += f"; {variable} never changes in {' and '.join(part['split'])}"
+        words.append(f"{variable} never changes in {' and '.join(part['split'])}")
     if len(unseen):
-        words += f"; {unseen['n_rows'].sum():,} values in 'test' that no row of 'probe' has"
-        words += f" ({', '.join(unseen['variable'])})"
-    return words
+        n, names = unseen['n_rows'].sum(), ', '.join(unseen['variable'])
+        words.append(f"{n:,} values in 'test' that no row of 'probe' has ({names})")
+    return '; '.join(words)
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #7196abff
 def _unconverged(result: ProbeResult) -> pd.DataFrame:
@@ -630,7 +631,7 @@ def unconverged_words(result: ProbeResult) -> str:
         return ''
     ways = ', '.join(ways_to_converge(result))
     n_variables = len(result.truth.columns)
-    return f"; {n} of {n_variables} variables have not converged: try {ways}"
+    return f"{n} of {n_variables} variables have not converged: try {ways}"
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #f42461c5
 def with_category_means(rows: pd.DataFrame) -> pd.DataFrame:

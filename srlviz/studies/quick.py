@@ -296,8 +296,8 @@ def probe(
         method, _, question = next(key for key in results.reasons if key[0] in own)
         raise ValueError(f"{method}: {results.reasons[method, task, question]}")
     results = without_doubles(results)
-    notes = [*results.notes, *_notes(results, prepared, numbers, recording)]
-    return replace(results, left_out={(task, name): reason for name, reason in left_out.items()}, notes=tuple(notes))
+    notes = {task: [*results.notes[task], *_notes(results, prepared, numbers, recording)]}
+    return replace(results, left_out={(task, name): reason for name, reason in left_out.items()}, notes=notes)
 
 
 def _notes(results: Results, prepared: Recording, numbers: Sequence[Factor], given: Recording | None) -> list[str]:
@@ -306,7 +306,7 @@ def _notes(results: Results, prepared: Recording, numbers: Sequence[Factor], giv
 
     notes, task = [], results.tasks[0]
     first = next((a for (_, _, question), a in results.answers.items() if question.startswith('probe')), None)
-    caveats = caveat_words(first.caveats)[2:] if first is not None else ''
+    caveats = caveat_words(first.caveats) if first is not None else ''
     if caveats:
         notes.append(f'included despite caveats: {caveats}')
     if any(w['kind'] == 'not converged' for a in results.answers.values() for w in a.warnings):

@@ -18,12 +18,10 @@ from ..core.questions import Answer
 from ..core.recordings import Recording
 from srlviz.core.result_tables import (
     MAX_SHOWN,
+    cell_lines,
     left_out_words,
-    reason_lines,
     recording_words,
     shown_metrics,
-    warning_lines,
-    words_table,
 )
 from ..core.results import Results
 from ..core.views.cameras import pick_camera
@@ -234,15 +232,16 @@ def _page_parts(board: 'CrossMatrix') -> list:
         if task in results.scores['task'].values:
             parts.append(CrossMatrix(results, task=task, interactive=False).figure())
         for metric in shown_metrics(results, task):
-            table = words_table(results, task, metric)
+            table = results.table(task, metric)
             parts += [_table_html(table, 'target' if metric else 'question')] if len(table) else []
-        for title, lines in {'Warnings': warning_lines(results, task), 'No score': reason_lines(results, task)}.items():
+        for title, texts in {'Warnings': results.warnings, 'No score': results.reasons}.items():
+            lines = cell_lines(results, texts, task)
             listed = Markup('').join(Markup('<li>{}</li>').format(line) for line in lines)
             if lines:
                 parts.append(Markup('<h3>{}</h3><ul>{}</ul>').format(title, listed))
         parts.append(Markup('<p>{}</p>').format(left_out_words(results, task)))
+        parts += [Markup('<p>{}</p>').format(note) for note in results.notes.get(task, ())]
         parts += _moment_parts(results, task)
-    parts += [Markup('<p>{}</p>').format(note) for note in results.notes]
     versions = results.about.get('versions', {})
     return [*parts, Markup('<p>{}</p>').format(', '.join(f'{name} {words}' for name, words in versions.items()))]
 

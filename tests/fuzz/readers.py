@@ -1268,7 +1268,8 @@ def _is_header(x) -> bool:
     "Whether rows of a header have keys and texts, and what is only kept is a table"
     rows = dict(reasons=4, warnings=4, left_out=3, answers=3, codes=3)
     are_rows = all(isinstance(x[name], list) and _are_rows(x[name], n) for name, n in rows.items())
-    texts = [x['baseline'], *x['references'], *x['notes'], *x['recordings']]
+    notes = [note for lines in x['notes'].values() for note in lines]
+    texts = [x['baseline'], *x['references'], *x['notes'], *notes, *x['recordings']]
     return are_rows and all(map(TEXT, texts)) and isinstance(x['about'], dict)
 
 

@@ -108,7 +108,7 @@ class LinearProbe(Question):
         from srlviz.evaluate.probe import fit_probe, unconverged_words
 
         answer = fit_probe(self, codes, factors, seed=seed, progress=progress, label=label)
-        words = unconverged_words(answer).removeprefix('; ')
+        words = unconverged_words(answer)
         answer.warn([dict(kind='not converged', words=words)] if words else [])
         return answer
 

@@ -52,11 +52,12 @@ def _relative_errors(answer: Answer, draws: Draws) -> pd.DataFrame:
 class _CategoryQuestion(Question):
     "A question that classifies the factors of its argument `categories` and those that the recording calls categorical"
 
-    def ask(self, subject, recording, *, seed=0, progress=True):
+    def ask(self, subject, recording, *, seed=0, progress=True, permuted=True):
         names = [self.categories] if isinstance(self.categories, str) else list(self.categories)
         names += [f.name for f in recording.factors if f.kind == 'categorical']
         question = replace(self, categories=tuple(dict.fromkeys(names)))
-        return super(_CategoryQuestion, question).ask(subject, recording, seed=seed, progress=progress)
+        options = dict(seed=seed, progress=progress, permuted=permuted)
+        return super(_CategoryQuestion, question).ask(subject, recording, **options)
 
 
 REGRESSORS = ('lasso', 'forest', 'boosting')

@@ -303,7 +303,7 @@ def _about_probes(results):
     unseen = caveats[caveats['caveat'] == 'unseen']
     unconverged = {}
     for label, r in results.items():
-        if text := unconverged_words(r)[2:]:
+        if text := unconverged_words(r):
             unconverged[label] = text
     return dict(
         caveats=dict(
