@@ -61,10 +61,10 @@ def card(place) -> None:
     """Draw every cell of a card, and write its page and its text; alone, and merged."""
     import srlviz
     from srlviz.core.results_0_2 import load_card
-    from srlviz.studies.matrix.scorecard import merge_cards
+    from srlviz.studies.matrix.scorecard import join_results
 
     draw_board(srlviz.explore(place / 'card.json'))
-    for x in load_card(place / 'card.json'), merge_cards([place / 'card.json']):
+    for x in load_card(place / 'card.json'), join_results([place / 'card.json']):
         write_tables(x)
 
 
