@@ -26,8 +26,9 @@ from srlviz.core.questions import save_answers
 from srlviz.evaluate.qedr import category_names
 from srlviz.evaluate.targets import landing_targets
 from srlviz.studies.papers.landing import encoder_input, input_columns, set_name
-from srlviz.evaluate.ask import encode
-from srlviz.studies.papers.probing import fit_method, record_game
+from srlviz.evaluate.ask import encode, fit_encoder, keep_checkpoint
+from srlviz.studies.methods import make_encoder
+from srlviz.studies.papers.probing import record_game
 from srlviz.studies.papers.qedr import qedr_ways, byte_categories, qedr_rows, window_inputs
 
 SAMPLES = sample_path('paper_scores.csv').parent
@@ -80,8 +81,9 @@ def games(out: Path, names: list[str]) -> None:
         for method in METHODS:
             if is_done(f'atari_{game}_{method}'):
                 continue
-            encoder = fit_method(method, fit, out=out, encoder=ENCODER, quick=True)
-            codes = encode(encoder, probe)
+            encoder = make_encoder(method, quick=True, **ENCODER)
+            keep_checkpoint(encoder, method, fit, out)
+            codes = encode(fit_encoder(encoder, fit), probe)
             results = qedr_ways(*align(codes, probe), ['lasso'], categories=byte_categories(game))
             columns = dict(method=method, data='random', inputs='frames', budget=BUDGET['encoder_frames'])
             rows = qedr_rows(results, study='qedr', task=game, group='ram', **columns)

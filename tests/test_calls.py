@@ -82,7 +82,7 @@ CALLS = {
     'probe with factors of a number': (lambda r: srlviz.probe(lambda x: x, r, factors=3), 'factors'),
     'probe with probing of a number': (lambda r: srlviz.probe(lambda x: x, r, probing=3), 'probing'),
     'explore of a number': (lambda r: srlviz.explore(3), 'explore'),
-    'merge_cards of nothing': (lambda r: srlviz.merge_cards(), 'card'),
+    'join_results of nothing': (lambda r: srlviz.join_results(), 'several'),
     'merge_scores of None': (lambda r: srlviz.merge_scores(None), 'table'),
     'record of None': (lambda r: srlviz.record(None), 'world|environment|name'),
     'sample of a number': (lambda r: srlviz.sample(3), 'sample|world'),
@@ -326,7 +326,9 @@ def test_a_scorecard_looks_at_its_representation_before_it_records(wrong):
     assert is_ours(error)
 
 
-@pytest.mark.parametrize('options', [dict(n=0), dict(n='x'), dict(fit='x'), dict(questions=3), dict(references='raw')])
+@pytest.mark.parametrize(
+    'options', [dict(n=0), dict(n='x'), dict(refit='x'), dict(questions=3), dict(references='raw')]
+)
 def test_a_scorecard_names_a_wrong_argument(options, recording):
     with pytest.raises(ValueError, match=[*options][0]):
         srlviz.scorecard([e.obs['x'] for e in recording], recording, progress=False, **options)
@@ -348,7 +350,7 @@ def test_links_and_sweeps_say_what_they_take():
         lambda: srlviz.sweep(max, dict(a=[1]), 'out'),
         lambda: srlviz.catalog(X),
         lambda: srlviz.paper_scores(X),
-        lambda: srlviz.merge_cards(None),
+        lambda: srlviz.join_results(None),
         lambda: srlviz.explore('pca', 3),
     ):
         with pytest.raises(ValueError) as error:

@@ -114,16 +114,12 @@ def _as_named(several) -> dict[str, Any]:
     "Give names to a list of encoders, memories, agents, answers or maps, or to one; a dict has its own."
     if isinstance(several, Mapping):
         return {str(name): x for name, x in several.items()}
-    from srlviz.studies.methods import method_name
+    from srlviz.evaluate.ask import representation_name
 
     named = {}
     for x in several if isinstance(several, (list, tuple)) else [several]:
         first = x[0] if isinstance(x, (list, tuple)) else x  # of answers of one method
-        name = first.question.name if isinstance(first, Answer) else method_name(x)
-        if isinstance(getattr(x, 'memory', None), str):
-            name = x.memory  # an agent is named by its memory
-        elif not isinstance(x, type) and hasattr(x, '__name__'):
-            name = x.__name__  # a function
+        name = first.question.name if isinstance(first, Answer) else representation_name(x)
         named[unique_name(name, named)] = x
     return named
 
@@ -217,9 +213,9 @@ def _several(x) -> Subject:
         return Subject('results', x)
     values = list(x.values()) if isinstance(x, Mapping) else x if isinstance(x, (list, tuple)) else [x]
     if values and all(isinstance(value, Results) for value in values):
-        from srlviz.studies.matrix.scorecard import merge_cards
+        from srlviz.studies.matrix.scorecard import join_results
 
-        return Subject('results', merge_cards(values))
+        return Subject('results', join_results(values))
     kinds = [_kind_of(value) for value in values]
     if not kinds or '' in kinds:
         raise ValueError(
@@ -305,6 +301,7 @@ def _fitted_encoders(encoders: Mapping, recording: Recording | None, options: di
     """
     from srlviz.core.saving import is_fitted
     from srlviz.encoders.custom import as_encoder
+    from srlviz.evaluate.ask import fit_encoder
     from srlviz.studies.methods import Method, find_method
 
     few = {} if recording is not None else dict(epochs=_SAMPLE_EPOCHS)
@@ -325,7 +322,7 @@ def _fitted_encoders(encoders: Mapping, recording: Recording | None, options: di
         to_fit = to_fit['fit']
     for name, encoder in made.items():
         if not is_fitted(encoder):
-            made[name] = encoder.fit(to_fit.replace(split=None)) or encoder
+            made[name] = fit_encoder(encoder, to_fit.replace(split=None))
     return made, recording
 
 

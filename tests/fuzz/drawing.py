@@ -61,10 +61,10 @@ def card(place) -> None:
     """Draw every cell of a card, and write its page and its text; alone, and merged."""
     import srlviz
     from srlviz.core.results_0_2 import load_card
-    from srlviz.studies.matrix.scorecard import merge_cards
+    from srlviz.studies.matrix.scorecard import join_results
 
     draw_board(srlviz.explore(place / 'card.json'))
-    for x in load_card(place / 'card.json'), merge_cards([place / 'card.json']):
+    for x in load_card(place / 'card.json'), join_results([place / 'card.json']):
         write_tables(x)
 
 
@@ -95,9 +95,9 @@ def draw_board(widget) -> None:
     """Draw each cell of a `CrossMatrix`, in both of its views."""
     for view in 'questions', 'worlds':
         widget.view = view
-        for task in widget.table.tasks[:3]:
-            for question in widget.table.questions[:5]:
-                for method in widget.table.methods[:3]:
+        for task in widget.offers('task')[:3]:
+            for question in widget.offers('question')[:5]:
+                for method in widget.offers('method')[:3]:
                     widget.set_cell(task=task, question=question, method=method)
                     for figure in widget.figures():
                         figure.to_json()

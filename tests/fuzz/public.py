@@ -78,7 +78,7 @@ ELSEWHERE = {
     'data.tables.read_table': 'one file of read_tables, which is called',
     'data.tables.table_header': _HEADER,
     'core.files.table_head': _HEADER,
-    'studies.trials._hash_source': _NO_FILE,
+    'core.recipes._hash_source': _NO_FILE,
     'widgets.base.asset': _NO_FILE,
     'widgets.landing.flights.sensor_table': _NO_FILE,
     'widgets.agents.memories._AgentMemory.read': _NO_FILE,

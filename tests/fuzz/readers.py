@@ -1376,9 +1376,9 @@ def two_cards(place):
 
 
 def read_two_cards(place):
-    from srlviz.studies.matrix.scorecard import merge_cards
+    from srlviz.studies.matrix.scorecard import join_results
 
-    card = merge_cards([place / 'other.json', place / 'card.json'])
+    card = join_results([place / 'other.json', place / 'card.json'])
     drawing.draw_board(card.explore(interactive=False))
     return dict(names=card.own, scores=len(card.scores), repr=len(repr(card)) > 0)
 
@@ -1528,7 +1528,7 @@ ANSWERS = [
         draw=drawing.probe,
     ),
     Reader('load_card', 'json', 'card.json', scorecard, read_scorecard, _SCORECARD, draw=drawing.card),
-    Reader('merge_cards', 'json', 'card.json', two_cards, read_two_cards, _SCORECARD, accepted_names=('cards[1]',)),
+    Reader('join_results', 'json', 'card.json', two_cards, read_two_cards, _SCORECARD, accepted_names=('several[1]',)),
     Reader('load_matrix', 'json', 'matrix.json', matrix, read_matrix, _MATRIX, draw=drawing.board),
     Reader('load_matrix .csv', 'csv', 'matrix.csv', unsigned_matrix, read_matrix, _matrix_rule, draw=drawing.board),
     Reader(

@@ -113,8 +113,11 @@ def cross_trial(
         )
         scores, reasons = results.scores, {question: text for (_, _, question), text in results.reasons.items()}
     except ValueError as e:  # it cannot be encoded
+        cause = e.__cause__ or e
+        if isinstance(cause, RuntimeError) and not isinstance(cause, NotImplementedError):
+            raise  # such as too little memory: the trial failed, and may be tried again
         results, scores = None, pd.DataFrame(columns=SCORE_COLUMNS)
-        reasons = dict.fromkeys(asked, str(e.__cause__ or e))
+        reasons = dict.fromkeys(asked, str(cause))
     if results and results.answers:
         save_answers([*results.answers.values()], Path(out) / 'answers.npz')
     about = dict(reasons=reasons, world=setting.name, representation=representation)

@@ -19,7 +19,7 @@ from torch import nn
 from ...agents.actor_critic import as_memory
 from ...agents.player import load_policy
 from ...core.files import sample_path
-from ...core.names import catalog_names, unknown
+from ...core.names import catalog, catalog_names, unknown
 from ...core.parameters import Parameters
 from ...core.recordings import Recording, code_arrays
 from ...core.saving import is_fitted
@@ -35,7 +35,7 @@ from ...encoders.sequences.statistics import ProjectedStatistics, WindowStatisti
 from ...envs.pomdp.belief import ExactBelief
 from .settings import Setting
 from ..methods import find_method, methods, same_name
-from ...evaluate.ask import encode
+from ...evaluate.ask import encode, fit_encoder
 
 # %% ../../../nbs/09_studies/matrix/01_representations.ipynb #2dfde638
 _N_CODES = 64
@@ -65,7 +65,7 @@ class OnNumbers:
             per_episode = max(1, _PCA_FRAMES // len(fit))
             self.pca_ = FramePCA(n_codes=_N_CODES, pool=None, frames_per_episode=per_episode, seed=self.seed)
             self.pca_.fit(recording)
-        self.encoder = self.encoder.fit(self.numbers(recording)) or self.encoder
+        self.encoder = fit_encoder(self.encoder, self.numbers(recording))
         return self
 
     def numbers(self, recording: Recording) -> Recording:
@@ -437,7 +437,9 @@ def check_representation(representation) -> None:
         raise ValueError("codes are one array (T, n_codes) for each episode; got an empty list")
 
 
-def fitted(representation, setting: Setting, recording: Recording, budget: Budget = Budget(), fit: bool | None = None):
+def fitted(
+    representation, setting: Setting, recording: Recording, budget: Budget = Budget(), refit: bool | None = None
+):
     """Fit a representation to a setting.
 
     Parameters
@@ -445,7 +447,7 @@ def fitted(representation, setting: Setting, recording: Recording, budget: Budge
     representation : a name of `representation_names`; an encoder, torch module or function; a memory, a copy of
         which is trained to predict the next row; an agent
     recording : of `setting.data`
-    fit : whether to fit an encoder or train a memory that is given as an object; None fits encoders without learned
+    refit : whether to fit an encoder or train a memory that is given as an object; None fits encoders without learned
         attributes, and trains memories
 
     Raises
@@ -456,11 +458,11 @@ def fitted(representation, setting: Setting, recording: Recording, budget: Budge
     if isinstance(representation, str):
         encoder = _named(representation, setting, recording, budget)
     elif callable(getattr(representation, 'initial_state', None)):  # some memories have `encode`, too
-        target = 'nothing' if fit is False else 'next row'
+        target = 'nothing' if refit is False else 'next row'
         options = dict(memory=representation, target=target, epochs=2 * budget.epochs, seed=budget.seed)
         encoder = OnNumbers(MemoryStates(**options))
     elif callable(getattr(representation, 'encode', None)):
-        if fit is False or fit is None and is_fitted(representation):
+        if refit is False or refit is None and is_fitted(representation):
             return representation
         encoder = deepcopy(representation)
         if getattr(encoder, 'inputs', '') == 'sensors' and 'sensors' not in recording[0].obs:
@@ -468,7 +470,7 @@ def fitted(representation, setting: Setting, recording: Recording, budget: Budge
     else:
         encoder = as_encoder(representation)
     if callable(getattr(encoder, 'fit', None)):
-        encoder = encoder.fit(recording) or encoder
+        encoder = fit_encoder(encoder, recording)
     return encoder
 
 # %% ../../../nbs/09_studies/matrix/01_representations.ipynb #5afe0002
@@ -479,7 +481,7 @@ class AtMoments:
     ----------
     what : a representation, as for `fitted`
     setting : of the moments;  data : setting's name -> the whole recording of `setting.data`
-    budget, fit : as for `fitted`
+    budget, refit : as for `fitted`
 
     Attributes
     ----------
@@ -488,8 +490,10 @@ class AtMoments:
 
     level = 'step'
 
-    def __init__(self, what, setting: Setting, data: Mapping[str, Recording], budget: Budget, fit: bool | None = None):
-        self.what, self.setting, self.data, self.budget, self.learns = what, setting, data, budget, fit
+    def __init__(
+        self, what, setting: Setting, data: Mapping[str, Recording], budget: Budget, refit: bool | None = None
+    ):
+        self.what, self.setting, self.data, self.budget, self.refit = what, setting, data, budget, refit
 
     def __deepcopy__(self, memo):
         "Share the representation, of which `fitted` makes a copy where it is trained"
@@ -498,7 +502,7 @@ class AtMoments:
     def fit(self, moments: Recording):
         """Make the representation, and fit it to the whole recording."""
         whole = self.data[self.setting.name]
-        self.encoder_ = fitted(self.what, self.setting, whole, self.budget, self.learns)
+        self.encoder_ = fitted(self.what, self.setting, whole, self.budget, self.refit)
         return self
 
     def encode(self, moments: Recording, progress: bool = True) -> list[np.ndarray]:
@@ -523,6 +527,7 @@ class NamedReference:
 
     def __init__(self, name: str, epochs: int = 15, seed: int = 0):
         self.name, self.epochs, self.seed = name, epochs, seed
+        self.uses = [cls for memory, cls in catalog('memories').items() if same_name(memory, name)]  # for its recipe
 
     @staticmethod
     def names() -> list[str]:

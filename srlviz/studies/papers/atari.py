@@ -30,8 +30,6 @@ from srlviz.studies.papers.probing import (
     agent_files,
     check_methods,
     close_recordings,
-    fit_method,
-    print_uncached,
 )
 from ..sweeps.store import check_store
 from ..sweep import sweep
@@ -61,7 +59,6 @@ def _data(trial, parameters) -> list[str]:
     texts = []
     recipe = trial.recipe(parameters)
     if 'unknown' not in recipe:
-        recipe = {k: v for k, v in recipe.items() if k != 'code'}
         texts.append(json.dumps(recipe, sort_keys=True, default=str))
     elif parameters['method'] in trial._methods:
         texts.append(uuid.uuid4().hex)  # never reused
@@ -118,14 +115,9 @@ class ProbedGames:
         found = self._methods_of(game)[method]
         parameters = found['parameters']
         fit, probe = self._trial.recordings(parameters, self._out / 'shared')
-        return fit_method(
-            self._trial.method(parameters),
-            fit,
-            out=self._folder(found),
-            encoder=self._trial.arguments(parameters),
-            quick=parameters['quick'],
-            factors=[f.name for f in probe.factors],
-        )
+        results = self._trial.ask(parameters, fit, probe, {}, self._folder(found))
+        (fitted,) = results.fitted.values()
+        return fitted.encoder
 
     def _methods_of(self, game):
         name = game_name(game)
@@ -353,14 +345,12 @@ def probe_games(
         )
         grid.append({k: [v] for k, v in parameters.items()} | dict(method=names))
     n_jobs = min(n_jobs if n_jobs > 0 else joblib.cpu_count(), len(games) * len(names))
-    trial = ProbeTrial(objects, policies, keep_frames, progress and n_jobs == 1)
+    trial = ProbeTrial(objects, policies, keep_frames, progress)
     _check_folder(out)
     if not compute:
         return _load_probed(trial, out, games, {m.name for m in find_methods(methods)}, seed, bool(policies or agents))
     if n_jobs > 1:
         _check_picklable(objects.values())
-    if progress:
-        print_uncached(objects.values(), encoder, quick)
     runs = sweep(_study(trial), grid, out, workers=n_jobs, retry=True, progress=progress).runs
     close_recordings()
     return _probed(trial, out, runs, lambda found: True)

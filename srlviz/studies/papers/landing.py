@@ -36,7 +36,7 @@ from ...core.questions import save_answers
 from ...evaluate.qedr import InsufficientData
 from ...evaluate.targets import PROTOCOLS, Targets, landing_targets, score_targets
 from ..methods import find_method, methods
-from ...evaluate.ask import encode, print_once
+from ...evaluate.ask import encode, fit_encoder, print_once
 from .qedr import qedr_ways, check_ways, qedr_rows, window_inputs
 from ..trials import Study, parameters_hash
 
@@ -222,7 +222,7 @@ def landing_trial(
     arguments |= {name: value for name, value in given.items() if value}
     encoder = _landing_encoder(method, inputs, every, **arguments)
     train = _first_rows(flights, budget)
-    encoder = encoder.fit(encoder_input(train, inputs, every, columns)) or encoder
+    encoder = fit_encoder(encoder, encoder_input(train, inputs, every, columns))
     start = time.perf_counter()
     codes = encode(encoder, encoder_input(targets.windows, inputs, every, columns), progress=False)
     seconds = (time.perf_counter() - start) / targets.table['episode'].nunique()

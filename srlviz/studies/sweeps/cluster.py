@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 
 from ..run import StudyError
-from ..trials import reached_modules
+from ...core.recipes import reached_modules
 
 # %% ../../../nbs/09_studies/sweeps/03_cluster.ipynb #6b20f05b
 def _local_modules(f: Callable) -> list[ModuleType]:
