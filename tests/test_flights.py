@@ -27,7 +27,7 @@ from srlviz.data.landing import (
     read_flights,
     verify_flights,
 )
-from srlviz.data.video import encode_film
+from srlviz.core.storage.video import encode_film
 from srlviz.studies.cli import main
 
 MAKE = [sys.executable, Path(__file__).parent / 'support/flights_simulator.py']

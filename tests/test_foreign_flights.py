@@ -30,7 +30,7 @@ from srlviz.data.landing import (
     read_published,
     verify_flights,
 )
-from srlviz.data.video import encode_film
+from srlviz.core.storage.video import encode_film
 from srlviz.studies.run import run_study
 
 SAMPLE = Path(__file__).parents[1] / 'data_samples' / 'landings'

@@ -54,7 +54,7 @@ from srlviz.data.landing.shards import (
     write_film,
     write_shard,
 )
-from ..video import encode_film
+from ...core.storage.video import encode_film
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #5ce52dba
 _SHARD, _GROUP = 50, 128  # flights per file, rows per row group

@@ -37,7 +37,7 @@ from srlviz.data.landing.flight_folder import (
     rows_of_group,
     type_faults,
 )
-from ..video import FilmFile
+from ...core.storage.video import FilmFile
 from ...envs.landing import FACTORS
 
 # %% ../../../nbs/02_data/landing/03_flights.ipynb #8eb111f0

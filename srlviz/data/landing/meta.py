@@ -27,7 +27,7 @@ from srlviz.data.landing.flight_folder import (
     shard_path,
 )
 from .shards import Simulator, n_shards, read_shard_note
-from ..video import film_codec
+from ...core.storage.video import film_codec
 
 # %% ../../../nbs/02_data/landing/05_meta.ipynb #e4cb13ea
 def _fleet_stats(shards: Sequence[Mapping], labels: Sequence[str]) -> dict[str, dict[str, dict]]:

@@ -24,7 +24,7 @@ from ...core.recordings import Episode, Factor, Recording
 from ...core.storage import LazyColumns, described, merge_moments, moments
 from .meta import paper_splits
 from ..lerobot import check_recording
-from ..video import MAX_PIXELS, FilmFile, as_frame, display_turn, encode_film, open_video, shown_size
+from ...core.storage.video import MAX_PIXELS, FilmFile, as_frame, display_turn, encode_film, open_video, shown_size
 from ...envs.landing.approach import FAILURES
 from ...envs.landing.sensors import sensor_table
 

@@ -44,7 +44,7 @@ from srlviz.data.landing.flight_folder import (
     shard_path,
     video_path,
 )
-from ..video import encode_film
+from ...core.storage.video import encode_film
 
 # %% ../../../nbs/02_data/landing/04_shards.ipynb #86468565
 def flight_seed(seed: int, index: int) -> int:

@@ -39,7 +39,7 @@ from srlviz.data.landing.flight_folder import (
 )
 from .growth import GROWTH_NOTE, growth_target
 from .meta import META_FILES, paper_splits
-from ..video import REMAKE_ADVICE, FilmFile
+from ...core.storage.video import REMAKE_ADVICE, FilmFile
 
 # %% ../../../nbs/02_data/landing/07_verify.ipynb #da1c75b1
 class _Faults:
