@@ -25,7 +25,7 @@ from ..files import remove_temporary, write_json
 from .film import FrameFile
 from .features import ENDINGS, FACTOR_FIELDS, check_factors, check_features, check_rate, check_split
 from .features import film_files, films, row_bytes, singles, step_features, stored_factor
-from .manifest import LazyColumns, check_files, file_faults, is_finished, links, read_info
+from .manifest import LazyColumns, check_files, file_checks, is_finished, read_info
 from .manifest import stored_file, unfinished
 from .statistics import described, merge_moments, moments
 from .parquet import open_footer, read_groups, value_kind
@@ -491,16 +491,7 @@ class RecordingFolder:
     def checks(self) -> Iterator[tuple[str, str, Callable[[], None]]]:
         """Yield everything that `verify` compares: name of a file, key of an episode or '', and a function that raises
         a ValueError, naming the file, if it has a fault."""
-
-        def refuse(name, fault):
-            raise ValueError(f"{self.path / name} {fault}")
-
-        for name in links(self.path):
-            yield name, '', partial(refuse, name, 'is a symbolic link; a recording has none')
-        for name, fault in file_faults(self.path, self.info['files']):
-            if fault:
-                key = Path(name).stem if name.startswith('frames/') else ''
-                yield name, key, partial(refuse, name, f'{fault}; {_RESTORE}')
+        yield from file_checks(self.path, self.info['files'], _RESTORE)
         modalities = films(self.info['features'])
         for i, (key, shard) in enumerate(zip(self.episodes['key'], self._shard)):
             for modality, name in film_files(self.info['features'], key).items():
