@@ -827,6 +827,11 @@ FORGED = {
     'a video of another flight': lambda f: change_old(f, lambda rows: rows[0].update(video=rows[1]['video'])),
     'a flight of a billion rows': lambda f: change_old(f, lambda rows: rows[6].update(n_frames=10**9)),
     'an unknown split': lambda f: change_old(f, lambda rows: rows[0].update(split='moon')),
+    'an empty cell': lambda f: change_old(f, lambda rows: rows[0].update(touchdown_g=None)),
+    'a factor as text': lambda f: change_old(f, lambda rows: [r.update(touchdown_g='hard') for r in rows]),
+    'a factor too few': lambda f: change_old(f, lambda rows: [r.pop('outcome') for r in rows]),
+    'a label that is not finite': lambda f: change_old_rows(f, 'height', np.nan),
+    'another time': lambda f: change_old_rows(f, 'timestamp', 99),
     'an unknown end': lambda f: change_old(f, lambda rows: rows[0].update(ended='moon')),
     'an unknown type': lambda f: change_old_info(f, lambda info: info['factors'][0].update(dtype='object')),
     'a billion columns': lambda f: change_old_info(f, lambda info: info.update(n_columns=10**9)),
@@ -842,6 +847,15 @@ def change_old_info(folder, change):
     info = json.loads((folder / 'meta' / 'info.json').read_text())
     change(info)
     (folder / 'meta' / 'info.json').write_text(json.dumps(info))
+
+
+def change_old_rows(folder, name, value):
+    path = folder / 'data' / 'chunk-000' / 'file-001.parquet'
+    table = pq.read_table(path)
+    x = table[name].to_numpy().copy()
+    x[4] = value
+    pq.write_table(table.set_column(table.column_names.index(name), name, pa.array(x)), path)
+    update_checksums(folder)
 
 
 def change_old(folder, change):

@@ -36,11 +36,8 @@ _READ_JSON = 'read_json and a check of its fields, tested in the notebook of its
 ELSEWHERE = {
     'agents.checkpoint.Checkpoint.load': 'load_weights, as the checkpoint of `train`; 05_agents/06_recurrent forges it',
     'agents.player.MemoryAgent.load': _CALLS_LOAD_ENCODER,
-    'data.landing.card.data_card': _WRITES,
-    'data.landing.card._file': _WRITES,
     'data.landing.fleet._code_hash': _NO_FILE,
     'data.landing.fleet._read_request': _PARTIAL,
-    'data.landing.flight_folder.is_flights': _READ_JSON,
     'data.lerobot._video_info': _WRITES,
     'encoders.baselines._Unlearned.load': _CALLS_LOAD_ENCODER,
     'encoders.frames.cnn.FrameEncoder.load': _CALLS_LOAD_ENCODER,

@@ -19,7 +19,7 @@ from ...core.storage import FACTOR_FIELDS, write_episode
 from ...core.storage.claims import write_request
 from ...core.storage.features import check_features
 from ...core.storage.manifest import file_checks, check_files, read_info
-from ...core.storage.parquet import read_table
+from ...core.storage.parquet import read_table, value_kind
 from ...core.storage.row_groups import LRUCache, StepFile
 from ...core.storage.video import FilmFile
 from srlviz.data.landing.flight_folder import (
@@ -32,7 +32,7 @@ from srlviz.data.landing.flight_folder import (
     read_sensors,
 )
 from .flights import read_flights
-from .simulator import finish_flights
+from .simulator import check_flight, finish_flights
 from ...envs.landing import FACTORS
 
 # %% ../../../nbs/02_data/landing/13_flights_0_2.ipynb #96f60a05
@@ -92,6 +92,11 @@ class _OldSet:
         with reading(file, 'a table of flights', _ADVICE):
             table = read_table(file, nested=('conditions', 'events'))
             check_events(table)
+            for f in self.info['factors']:
+                if f['per'] == 'flight':
+                    column = table[f['name']]
+                    if column.null_count or value_kind(column.type) != value_kind(f['dtype']):
+                        raise ValueError(f"the column {f['name']!r:.80} holds {column.type!s:.80}, or has empty cells")
             self.flights = table.to_pylist()
             for i, row in enumerate(self.flights):
                 check_fields(row, _ROW, f'{file}: flight {i}')
@@ -117,8 +122,11 @@ class _OldSet:
         row, info = self.flights[i], self.info
         file, n = self._rows(row['data']), row['n_frames']
         arrays = file.arrays([*file.features], row['row_offset'], row['row_offset'] + n)
-        if (arrays['flight_index'] != i).any():
-            raise ValueError(f"{file.path}: the rows of {flight_id(i)} are those of another flight; {_ADVICE}")
+        steps = np.arange(n)
+        expected = dict(flight_index=i, frame_index=steps, timestamp=steps / info['fps'])
+        for k, v in expected.items():
+            if not np.allclose(arrays[k], v, atol=1e-3):
+                raise ValueError(f"{file.path}: {k} is not that of {flight_id(i)}; {_ADVICE}")
         obs = dict(sensors=arrays['state'])
         if info['video']:
             size = info['video']['size']
@@ -126,8 +134,12 @@ class _OldSet:
         factors = {}
         for f in info['factors']:
             name = f['name']
-            factors[name] = arrays[name] if f['per'] == 'frame' else np.asarray(row.get(name), f['dtype'])
-        return Episode(obs, factors=factors, ended=row['ended'], name=flight_id(i))
+            factors[name] = arrays[name] if f['per'] == 'frame' else np.asarray(row[name], f['dtype'])
+        episode = Episode(obs, factors=factors, ended=row['ended'], name=flight_id(i))
+        with reading(file.path, 'the rows of flights', _ADVICE):
+            request, known = self.request, {f.name: f for f in self.factors()}
+            check_flight(episode, flight_id(i), request['columns'], known, request | dict(camera='frame' in obs))
+        return episode
 
     def factors(self) -> list[Factor]:
         """The factors; the oldest sets have no labels, so theirs are those of `FACTORS`."""
