@@ -385,7 +385,6 @@ _FLIGHT_SPLITS = {f'flight_{i:06}' for i in range(3)}
 _COLUMNS = csv_with(
     {'group': WORDS, 'units': WORDS, 'role': WORDS, 'mean': numeral(), 'std': numeral(0)}, rows='same', unique=('name',)
 )
-_SPLITS_OF_PAPER = 'train', 'val', 'test.train', 'test.val'
 
 
 def _flight_splits_rule(old, new, differ):

@@ -104,10 +104,6 @@ class Parts:
             pq.write_table(table, p, **how)
         write_json(self.note(key), note)
 
-    def has(self, key: str) -> bool:
-        """Whether a part is complete."""
-        return self.note(key).exists() and self.table(key).exists()
-
     def remove(self, key: str) -> None:
         """Remove a part, if it exists."""
         self.note(key).unlink(missing_ok=True)
