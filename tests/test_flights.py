@@ -3,11 +3,12 @@
 Most use a fast simulator of random walks; two use the flight simulator itself.
 """
 
-import hashlib, json, os, pickle, random, resource, shutil, signal, subprocess, sys, time
+import hashlib, json, os, pickle, random, re, resource, shutil, signal, subprocess, sys, time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,19 +17,20 @@ from support import flights_simulator
 from support.flights_simulator import QuickSimulator, make
 
 from srlviz.core.files import checksum
-from srlviz.core.storage import from_arrow
-from srlviz.core.storage import row_cache
+from srlviz.core.storage import from_arrow, recording_folder, row_cache
 from srlviz.data.landing import (
     fleet,
     flight_columns,
     flight_table,
     generate_flights,
-    growth,
+    convert_flights,
     read_flights,
     verify_flights,
 )
-from srlviz.data.video import encode_film
+from srlviz.core.storage.video import encode_film
+from srlviz.core.recordings import recording_contents
 from srlviz.studies.cli import main
+from srlviz.studies.load import load
 
 MAKE = [sys.executable, Path(__file__).parent / 'support/flights_simulator.py']
 
@@ -103,12 +105,12 @@ class Steps:
 
 
 def test_set_survives_kills_before_renames(reference, tmp_path, monkeypatch):
-    "Each file is created by a rename; each run is killed before one of its renames, from the fourth to the eleventh"
+    "Each file is created by a rename; each run is killed before its fourth rename or a later one; the last needs 13"
     rng = random.Random(0)
     steps = Steps(monkeypatch, (os, 'replace'))
     runs = 0
     while True:
-        steps.left = rng.randint(3, 10)
+        steps.left = rng.randint(3, 14)
         runs += 1
         try:
             make(tmp_path / 'set', 12)
@@ -177,13 +179,13 @@ def test_error_names_the_first_invalid_flight(tmp_path, fault, message, workers)
 
 @pytest.mark.parametrize('n', [3, 5, 7])
 def test_grown_set_equals_one_generated_at_once(reference, tmp_path, n):
-    "Shards have five flights: the last one of the smaller set is partial, full, or partial after a full one"
+    "Shards have about five flights: the smaller set has a part of one, one, or two"
     flights = make(tmp_path / 'set', n)
     before = tree(tmp_path / 'set')
     splits = flights.split.tolist()
     grown = make(tmp_path / 'set', 12)
     assert tree(tmp_path / 'set') == tree(reference) and grown.split[:n].tolist() == splits
-    kept = {k: v for k, v in before.items() if k.startswith('videos') or n == 5 and k.startswith('data')}
+    kept = {k: v for k, v in before.items() if k.startswith('frames')}
     assert len(kept) >= n and kept.items() <= tree(tmp_path / 'set').items()
     assert verify_flights(tmp_path / 'set').empty
 
@@ -196,7 +198,7 @@ def test_growth_survives_kills_before_renames(reference, tmp_path, monkeypatch):
     steps = Steps(monkeypatch, (os, 'replace'))
     runs = readings = 0
     while True:
-        steps.left = rng.randint(2, 12)
+        steps.left = rng.randint(2, 33)
         runs += 1
         try:
             make(out, 12)
@@ -204,7 +206,7 @@ def test_growth_survives_kills_before_renames(reference, tmp_path, monkeypatch):
         except Killed:
             if (out / 'meta' / 'info.json').exists():
                 readings += 1
-                assert len(read_flights(out)) == 7 and 'grows to 12' in verify_flights(out)['fault'][0]
+                assert len(read_flights(out)) == 7 and 'grows to 12' in verify_flights(out)['fault'].iloc[-1]
                 assert len(flights_simulator.reopen(out, 7)) == 7  # opens the smaller set and loses nothing
                 with pytest.raises(ValueError, match='n=12.*9'):
                     make(out, 9)
@@ -229,7 +231,7 @@ def test_growth_survives_kills_and_a_larger_request(two_sizes, tmp_path, monkeyp
     shutil.copytree(two_sizes / 'seven', out)
     steps = Steps(monkeypatch, (os, 'replace'), (Path, 'unlink'))
     while True:
-        steps.left = rng.randint(5, 25)
+        steps.left = rng.randint(5, 60)
         runs += 1
         try:
             make(out, 12 if runs < 8 else 13, camera=False)
@@ -242,48 +244,60 @@ def test_growth_survives_kills_and_a_larger_request(two_sizes, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize(
-    'n, module, killed, sizes',
+    'n, module, killed, is_whole',
     [
-        (7, fleet, 'reopen_set', [13]),
-        (6, fleet, '_remove_parts', [13]),
-        (7, growth, 'write_json', [12, 13]),
+        (7, fleet, 'reopen_recording', True),
+        (7, fleet, 'finish_flights', False),
+        (6, recording_folder.shutil, 'rmtree', True),
     ],
 )
-def test_killed_growth_resumes_with_a_larger_request(two_sizes, tmp_path, monkeypatch, n, module, killed, sizes):
-    "Killed after the last new shard, before parts/ is removed, and between writing info.json and the request"
+def test_killed_growth_resumes_with_a_larger_request(two_sizes, tmp_path, monkeypatch, n, module, killed, is_whole):
+    "Killed after the last new flight, after info.json was removed, and before partial/ is removed"
     out = tmp_path / 'set'
     original = getattr(module, killed)
 
-    def kill(*args):
-        if killed != 'write_json' or args[0].name == 'request.json':
+    def kill(*args, **kwargs):
+        if killed != 'rmtree' or Path(args[0]).name == 'partial':
             raise Killed
-        original(*args)
+        original(*args, **kwargs)
 
     if n == 7:
         shutil.copytree(two_sizes / 'seven', out)
-    monkeypatch.setattr(module, killed, kill)
-    with pytest.raises(Killed):
+    with monkeypatch.context() as m, pytest.raises(Killed):
+        m.setattr(module, killed, kill)
         make(out, 12 if n == 7 else n, camera=False)
-    monkeypatch.setattr(module, killed, original)
-    if killed == 'write_json':
+    assert (out / 'partial').exists()
+    if is_whole:
+        assert len(read_flights(out)) == n
+    else:
         with pytest.raises(ValueError, match='n=12.*7'):
             make(out, 7, camera=False)
-    else:
-        assert len(read_flights(out)) == n
-    for size in sizes:
-        make(out, size, camera=False)
+    make(out, 13, camera=False)
     assert tree(out) == tree(two_sizes / 'thirteen') and verify_flights(out).empty
 
 
-def test_damaged_note_of_growth_is_listed(two_sizes, tmp_path):
+def test_parts_of_a_finished_set_are_removed(two_sizes, tmp_path, monkeypatch):
     out = tmp_path / 'set'
     shutil.copytree(two_sizes / 'seven', out)
-    (out / 'parts').mkdir()
-    (out / 'parts' / 'grows.json').write_text('{"n": ')
-    assert verify_flights(out)['file'].tolist() == ['parts/grows.json']
+    folder = fleet.FlightFolder(out)
+    steps = Steps(monkeypatch, (Path, 'unlink'))
+    steps.left = 7 * 2  # temporary files
+    with pytest.raises(Killed):
+        fleet.reopen_recording(folder)
+    steps.left = 10**9
+    assert len([*(out / 'partial').iterdir()]) == 14
+    make(out, 7, camera=False)
+    assert tree(out) == tree(two_sizes / 'seven')
 
 
-@pytest.mark.parametrize('field', ['field_of_view', 'group'])
+def test_damaged_request_is_listed(two_sizes, tmp_path):
+    out = tmp_path / 'set'
+    shutil.copytree(two_sizes / 'seven', out)
+    (out / 'meta' / 'request.json').write_text('{"n": ')
+    assert verify_flights(out)['file'].tolist() == ['meta/request.json']
+
+
+@pytest.mark.parametrize('field', ['field_of_view', 'packages'])
 def test_request_without_a_field_is_refused(two_sizes, tmp_path, field):
     out = tmp_path / 'set'
     shutil.copytree(two_sizes / 'seven', out)
@@ -361,22 +375,22 @@ def reopen(folder, workers=1):
 
 @pytest.mark.parametrize('workers', [1, 2])
 def test_missing_and_damaged_videos_are_restored(reference, copy, workers):
-    videos = copy / 'videos' / 'front' / 'chunk-000'
+    videos = copy / 'frames' / 'frame'
     (videos / 'flight_000003.mp4').unlink()
     (videos / 'flight_000007.mp4').write_bytes(b'half')
     (videos / 'flight_000011.mp4').write_bytes((videos / 'flight_000011.mp4').read_bytes() + b'?')
     reopen(copy, workers)
     assert tree(copy) == tree(reference)
-    shutil.rmtree(copy / 'videos')
+    shutil.rmtree(copy / 'frames')
     assert len(reopen(copy, workers)[4].obs['frame'][:3]) == 3 and tree(copy) == tree(reference)
 
 
 def test_video_with_another_checksum_is_not_written(copy):
     "Other packages or another processor may encode other bytes"
-    name = 'videos/front/chunk-000/flight_000003.mp4'
+    name = 'frames/frame/flight_000003.mp4'
     info = json.loads((copy / 'meta' / 'info.json').read_text())
     info['files'][name][1] = '0' * 32
-    info['packages']['av'] = '1.0'
+    info['meta']['packages']['av'] = '1.0'
     (copy / 'meta' / 'info.json').write_text(json.dumps(info))
     (copy / name).unlink()
     with pytest.raises(ValueError) as e:
@@ -390,14 +404,12 @@ def test_video_with_another_checksum_is_not_written(copy):
     assert not (copy / name).exists()
 
 
-@pytest.mark.parametrize(
-    'name', ['data/chunk-000/file-001.parquet', 'meta/stats.json', 'meta/request.json', 'README.md']
-)
+@pytest.mark.parametrize('name', ['steps/001.parquet', 'meta/stats.json', 'meta/flights.parquet', 'README.md'])
 @pytest.mark.parametrize(
     'damage', [Path.unlink, lambda p: p.write_bytes(p.read_bytes() + b' ')], ids=['missing', 'changed']
 )
 def test_only_videos_are_restored(copy, name, damage):
-    (copy / 'videos' / 'front' / 'chunk-000' / 'flight_000003.mp4').unlink()
+    (copy / 'frames' / 'frame' / 'flight_000003.mp4').unlink()
     damage(copy / name)
     before = tree(copy)
     with pytest.raises(ValueError, match=f'{name} is .*srlviz landings --verify'):
@@ -406,7 +418,7 @@ def test_only_videos_are_restored(copy, name, damage):
 
 
 def test_truncated_video_is_restored_after_its_removal(copy):
-    video = copy / 'videos' / 'front' / 'chunk-000' / 'flight_000003.mp4'
+    video = copy / 'frames' / 'frame' / 'flight_000003.mp4'
     video.write_bytes(video.read_bytes()[:1500])
     with pytest.raises(ValueError, match='flight_000003.mp4'):
         read_flights(copy)[3].obs['frame'][0]
@@ -441,19 +453,18 @@ def test_set_can_be_read_without_srlviz(reference):
     "Any reader of Parquet and MP4 is enough"
     import av
 
-    table = pq.read_table(reference / 'meta' / 'flights.parquet').to_pandas()
-    rows = pq.read_table(reference / 'data' / 'chunk-000' / 'file-001.parquet')
-    assert rows.schema.field('state').type == pa.list_(pa.float32(), 40)
-    assert set(rows['flight_index'].to_pylist()) == set(range(5, 10))
-    assert json.loads(rows.schema.metadata[b'PANDAS_ATTRS'])['state'] == [f'sim/c{i}' for i in range(40)]
-    with av.open(str(reference / table['video'][6])) as film:
-        assert sum(1 for _ in film.decode(video=0)) == table['n_frames'][6]
+    table = pq.read_table(reference / 'episodes.parquet').to_pandas()
+    rows = pq.read_table(reference / 'steps' / f"{table['shard'][6]:03}.parquet")
+    assert rows.schema.field('obs.sensors').type == pa.list_(pa.float32(), 40)
+    assert len(rows) == table['length'][table['shard'] == table['shard'][6]].sum() and table['shard'].nunique() > 2
+    with av.open(str(reference / 'frames' / 'frame' / f"{table['key'][6]}.mp4")) as film:
+        assert sum(1 for _ in film.decode(video=0)) == table['length'][6]
 
 
 def test_set_without_camera_has_no_videos(tmp_path):
     flights = make(tmp_path / 'set', 3, camera=False)
     assert [*flights[0].obs] == ['sensors']
-    assert not (tmp_path / 'set' / 'videos').exists() and verify_flights(tmp_path / 'set').empty
+    assert not (tmp_path / 'set' / 'frames').exists() and verify_flights(tmp_path / 'set').empty
 
 
 @pytest.fixture
@@ -471,15 +482,15 @@ def test_cached_rows_equal_the_rows_of_the_shards(mapped, reference):
     (file,) = (mapped / 'cache').glob('*.npy')
     with pytest.raises(ValueError):
         flights[4].obs['sensors'][0, 0] = 1
-    (mapped / 'data' / 'chunk-000' / 'file-000.parquet').unlink()
+    (mapped / 'steps' / '000.parquet').unlink()
     np.testing.assert_array_equal(flights[4].obs['sensors'], uncached[4].obs['sensors'])  # no longer from Parquet
-    with pytest.raises(ValueError, match='file-000.parquet'):
-        flights[3].obs['sensors']
+    with pytest.raises(FileNotFoundError, match='000.parquet'):
+        flights[0].obs['sensors']
     np.testing.assert_array_equal(
         np.load(file, mmap_mode='r')[flights.lengths[:4].sum()], uncached[4].obs['sensors'][0]
     )
     file.write_bytes(file.read_bytes()[:-1])  # a truncated cache is written again
-    shutil.copy(reference / 'data' / 'chunk-000' / 'file-000.parquet', mapped / 'data' / 'chunk-000')
+    shutil.copy(reference / 'steps' / '000.parquet', mapped / 'steps')
     np.testing.assert_array_equal(read_flights(mapped)[3].obs['sensors'], uncached[3].obs['sensors'])
 
 
@@ -495,7 +506,7 @@ def test_replaced_cache_is_not_read_unfilled(mapped, reference):
     read_flights(mapped)[1].obs['sensors']
     for i in (2, 2, 1, 0):
         assert_equal_rows(i)
-    (mapped / 'data' / 'chunk-000' / 'file-000.parquet').unlink()
+    (mapped / 'steps' / '000.parquet').unlink()
     assert_equal_rows(2)  # cached in the new file
     shutil.rmtree(mapped / 'cache')
     assert_equal_rows(7)
@@ -592,8 +603,8 @@ def test_readme_and_croissant_describe_the_files(tmp_path):
         assert name is None or hashlib.sha256((out / name).read_bytes()).hexdigest() == f['sha256']
         assert name or [*out.glob(f['includes'])]
     columns = {r['name']: {f['source']['extract']['column'] for f in r['field']} for r in croissant['recordSet']}
-    rows = pq.read_schema(out / 'data/chunk-000/file-000.parquet').names
-    assert columns['frames'] == {*rows} and columns['flights'] < {*pq.read_schema(out / 'meta/flights.parquet').names}
+    rows = pq.read_schema(out / 'steps/000.parquet').names
+    assert columns['frames'] == {*rows} and columns['flights'] == {*pq.read_schema(out / 'episodes.parquet').names}
 
 
 def test_croissant_is_valid(reference, tmp_path):
@@ -602,71 +613,92 @@ def test_croissant_is_valid(reference, tmp_path):
     dataset = croissant.Dataset(str(reference / 'croissant.json'))
     assert not dataset.metadata.ctx.issues.errors
     first = next(iter(dataset.records('frames')))
-    assert len(first['frames/state']) == 40
-    assert [r['flights/flight_index'] for r in dataset.records('flights')] == [*range(12)]
+    assert len(first['frames/obs.sensors']) == 40
+    assert [r['flights/key'] for r in dataset.records('flights')] == [f'flight_{i:06}'.encode() for i in range(12)]
 
 
 # ---- faults
 
 
-def rewrite(folder, change, shard=1):
-    "Rewrite a shard with a change of each row group"
-    path = folder / 'data' / 'chunk-000' / f'file-{shard:03}.parquet'
-    with pq.ParquetFile(path) as f:
-        groups = [change(k, f.read_row_group(k)) for k in range(f.num_row_groups)]
-    with pq.ParquetWriter(path, groups[0].schema) as w:
-        for t in groups:
-            w.write_table(t, row_group_size=max(1, len(t)))
+SHARD = 'steps/001.parquet'
 
 
-def update_checksums(folder):
-    "Update sizes and checksums in info.json to the files as they are"
+def rewrite(folder, change):
+    "Rewrite a shard with a change of its table"
+    table = pq.read_table(folder / SHARD)
+    pq.write_table(change(table), folder / SHARD, row_group_size=128)
+
+
+def first_row(folder, flight):
+    "The first row of a flight in its shard, which is that of `rewrite`"
+    row = pd.read_parquet(folder / 'episodes.parquet').iloc[flight]
+    assert row['shard'] == 1
+    return row['row']
+
+
+def update_checksums(folder, missing=False):
+    "Update sizes and checksums in info.json to the files as they are; `missing` forgets those that are not there"
     info = json.loads((folder / 'meta' / 'info.json').read_text())
-    info['files'] = {k: [(folder / k).stat().st_size, checksum(folder / k)] for k in info['files']}
+    files = [k for k in info['files'] if not missing or (folder / k).exists() or k.startswith('frames')]
+    kept = {k: info['files'][k] for k in files if not (folder / k).exists()}
+    info['files'] = kept | {k: [(folder / k).stat().st_size, checksum(folder / k)] for k in files if k not in kept}
     (folder / 'meta' / 'info.json').write_text(json.dumps(info))
 
 
-def with_state(table, f):
-    "Apply `f` to the sensors of a row group"
-    x = f(from_arrow(table['state']).copy())
+def with_sensors(table, f):
+    "Apply `f` to the sensors of a shard"
+    x = f(from_arrow(table['obs.sensors']).copy())
     column = pa.FixedSizeListArray.from_arrays(pa.array(x.reshape(-1)), x.shape[1])
-    return table.set_column(table.column_names.index('state'), 'state', column)
+    return table.set_column(table.column_names.index('obs.sensors'), 'obs.sensors', column)
+
+
+def faults_text(folder):
+    return '\n'.join(f'{f.file} [{f.flight}] {f.fault}' for f in verify_flights(folder).itertuples())
 
 
 def test_verify_lists_all_faults_at_once(copy, capsys):
-    videos = copy / 'videos' / 'front' / 'chunk-000'
+    videos = copy / 'frames' / 'frame'
     (videos / 'flight_000000.mp4').write_bytes((videos / 'flight_000000.mp4').read_bytes()[:1500])
     (videos / 'flight_000003.mp4').unlink()
     shutil.copy(videos / 'flight_000002.mp4', videos / 'flight_000001.mp4')  # of another flight
     (videos / 'stray.mp4').write_bytes(b'?')
-    (copy / 'meta' / 'stats.json').unlink()
+    row = first_row(copy, 7)
 
-    def add_invalid_values(k, t):
-        def f(x):
-            if k == 2:
-                x[5, 7], x[6, 7], x[9, 8] = np.nan, np.nan, np.inf
-            return x
+    def add_invalid_values(x):
+        x[row + 5, 7], x[row + 6, 7], x[row + 9, 8] = np.nan, np.nan, np.inf
+        return x
 
-        return with_state(t, f)
-
-    rewrite(copy, add_invalid_values)
-    (copy / 'data' / 'chunk-000' / 'file-002.parquet').write_bytes(b'PAR1')
-    faults = verify_flights(copy)
-    text = '\n'.join(f'{f.file} [{f.flight}] {f.fault}' for f in faults.itertuples())
+    rewrite(copy, lambda t: with_sensors(t, add_invalid_values))
+    info = json.loads((copy / 'meta' / 'info.json').read_text())
+    info['files'][SHARD][0] = (copy / SHARD).stat().st_size
+    (copy / 'meta' / 'info.json').write_text(json.dumps(info))
+    text = faults_text(copy)
     for message in (
         'flight_000000.mp4 [flight_000000] is truncated or changed: 1500 bytes',
         'flight_000003.mp4 [flight_000003] is missing',
         'flight_000001.mp4 [flight_000001] ',
         'stray.mp4 [] does not belong',
-        'meta/stats.json [] is missing',
-        'file-001.parquet [] is truncated or changed',
-        "file-001.parquet [flight_000007] row 5 of the column 'sim/c7' is nan (2 rows are not finite)",
-        "row 9 of the column 'sim/c8' is inf",
-        'file-002.parquet [] is damaged, or not a shard of a set of flights',
+        'steps/001.parquet [] has changed: its checksum',
+        "steps/001.parquet [flight_000007] flight_000007, row 5, column 'sim/c7' is nan, not finite",
     ):
         assert message in text, message + '\n\n' + text
     assert main(['landings', '--verify', '--out', str(copy)]) == 1
     assert 'stray.mp4: does not belong' in capsys.readouterr().out
+
+
+def test_verify_lists_the_faults_of_all_files_of_a_set_that_cannot_be_opened(copy):
+    (copy / 'frames' / 'frame' / 'flight_000003.mp4').unlink()
+    (copy / 'meta' / 'stats.json').unlink()
+    (copy / 'steps' / '001.parquet').write_bytes(b'PAR1')
+    text = faults_text(copy)
+    for message in (
+        'flight_000003.mp4 [flight_000003] is missing',
+        'meta/stats.json [] is missing',
+        'steps/001.parquet [] is truncated or changed: 4 bytes',
+    ):
+        assert message in text, message + '\n\n' + text
+    update_checksums(shutil.copytree(copy, copy.parent / 'signed'), missing=True)
+    assert 'steps/001.parquet [] is damaged, or not a table of steps' in faults_text(copy.parent / 'signed')
 
 
 def test_verify_finds_no_faults_in_a_valid_set(reference, capsys):
@@ -676,17 +708,16 @@ def test_verify_finds_no_faults_in_a_valid_set(reference, capsys):
 
 
 def test_truncated_files_are_named(copy):
-    video = copy / 'videos' / 'front' / 'chunk-000' / 'flight_000000.mp4'
+    video = copy / 'frames' / 'frame' / 'flight_000000.mp4'
     video.write_bytes(video.read_bytes()[:1500])
     with pytest.raises(ValueError, match='flight_000000.mp4'):
         read_flights(copy)[0].obs['frame'][3]
-    shard = copy / 'data' / 'chunk-000' / 'file-001.parquet'
-    shard.write_bytes(shard.read_bytes()[:-100])
-    with pytest.raises(ValueError, match='file-001.parquet'):
+    (copy / SHARD).write_bytes((copy / SHARD).read_bytes()[:-100])
+    with pytest.raises(ValueError, match=SHARD):
         read_flights(copy)
     update_checksums(copy)
-    with pytest.raises(ValueError, match='file-001.parquet'):
-        read_flights(copy)[6].obs['sensors']
+    with pytest.raises(ValueError, match=SHARD):
+        read_flights(copy)
 
 
 @pytest.mark.parametrize('name', ['info.json', 'flights.parquet', 'columns.csv', 'splits.json', 'stats.json'])
@@ -706,44 +737,143 @@ def test_damaged_metadata_is_named(copy, name):
 
 
 def test_missing_sensor_column_is_named(copy):
-    rewrite(copy, lambda k, t: with_state(t, lambda x: np.ascontiguousarray(x[:, :-1])))
+    rewrite(copy, lambda t: with_sensors(t, lambda x: np.ascontiguousarray(x[:, :-1])))
     update_checksums(copy)
-    with pytest.raises(ValueError, match='file-001.parquet.*39.*40'):
-        read_flights(copy)[5].obs['sensors']
-    assert 'state has 39 values per row, expected 40' in '\n'.join(verify_flights(copy)['fault'])
+    with pytest.raises(ValueError, match=f'{SHARD}.*obs.sensors.*39.*40'):
+        read_flights(copy)
+    assert verify_flights(copy)['file'].tolist() == [SHARD]
 
 
 def test_missing_label_column_is_named(copy):
-    rewrite(copy, lambda k, t: t.drop_columns(['height']))
+    rewrite(copy, lambda t: t.drop_columns(['factor.height']))
     update_checksums(copy)
-    with pytest.raises(ValueError, match='file-001.parquet.*height'):
-        read_flights(copy)[5].factors['height']
-    assert "has no column 'height'" in '\n'.join(verify_flights(copy)['fault'])
+    with pytest.raises(ValueError, match=f'{SHARD}.*height'):
+        read_flights(copy)
+    assert verify_flights(copy)['file'].tolist() == [SHARD]
 
 
 @pytest.mark.parametrize('value', [np.nan, np.inf])
 def test_value_that_is_not_finite_is_named(copy, value):
+    row = first_row(copy, 6)
+
     def set_value(x):
-        x[4, 2] = value
+        x[row + 4, 2] = value
         return x
 
-    rewrite(copy, lambda k, t: with_state(t, set_value))
+    rewrite(copy, lambda t: with_sensors(t, set_value))
     update_checksums(copy)
-    with pytest.raises(ValueError, match=f"file-001.parquet: flight_000005, row 4, column 'sim/c2' is {value}"):
-        read_flights(copy)[5].obs['sensors']
+    with pytest.raises(ValueError, match=f"{SHARD}: flight_000006, row 4, column 'sim/c2' is {value}"):
+        read_flights(copy)[6].obs['sensors']
 
 
 def test_wrong_numbers_of_frames_and_rows_are_named(copy):
-    rewrite(copy, lambda k, t: t.slice(0, len(t) - 2) if k == 1 else t)
-    videos = copy / 'videos' / 'front' / 'chunk-000'
+    videos = copy / 'frames' / 'frame'
     shutil.copy(videos / 'flight_000002.mp4', videos / 'flight_000001.mp4')
     update_checksums(copy)
-    with pytest.raises(ValueError, match='file-001.parquet.*1.*flights.parquet'):
-        read_flights(copy)[6].obs['sensors']
     with pytest.raises(ValueError, match='flight_000001.mp4.*32.*32'):
         read_flights(copy)[1].obs['frame'][0]
-    faults = '\n'.join(verify_flights(copy)['fault'])
-    assert 'meta/flights.parquet says' in faults and 'its episode has' in faults
+    assert 'its episode has' in faults_text(copy)
+    rewrite(copy, lambda t: t.slice(0, len(t) - 2))
+    update_checksums(copy)
+    with pytest.raises(ValueError, match=f'{SHARD} has .* rows for the episode .*episodes.parquet says'):
+        read_flights(copy)
+    assert f'{SHARD} [] has' in faults_text(copy)
+
+
+# ---- sets of 0.2.0
+
+OLD = Path(__file__).parent / 'support' / 'flights_0_2_0'
+
+
+@pytest.mark.parametrize('name, n, camera', [('filmed', 7, True), ('sensors', 2, False)])
+def test_a_set_of_0_2_0_is_converted_to_the_last_bit(tmp_path, capsys, name, n, camera):
+    "Its rows, tables and videos are those of the same flights made now, but for the meta of the old request"
+    old, new = OLD / name, tmp_path / 'new'
+    for reader in read_flights, load:
+        with pytest.raises(ValueError, match=f'landings --convert .*{name} --out NEW'):
+            reader(old)
+    assert main(['landings', '--convert', str(old), '--out', str(new)]) == 0
+    assert f'{n} flights' in capsys.readouterr().out and verify_flights(new).empty
+    made = make(tmp_path / 'made', n, camera=camera)
+    converted = read_flights(new)
+    assert recording_contents(made) == recording_contents(converted) and len(converted) == n
+    assert flight_table(made).equals(flight_table(converted)) and made.split.tolist() == converted.split.tolist()
+    pd.testing.assert_frame_equal(flight_columns(made), flight_columns(converted), rtol=1e-12)
+    facts = ['name', 'group', 'kind', 'unit']
+    assert made.factor_table[facts].equals(converted.factor_table[facts])
+    same = {k: v for k, v in tree(tmp_path / 'made').items() if k.startswith(('frames', 'steps', 'episodes'))}
+    assert len(same) > 1 and same.items() <= tree(new).items()
+    conditions = [pq.read_table(folder / 'meta' / 'flights.parquet') for folder in (new, tmp_path / 'made')]
+    assert conditions[0].equals(conditions[1])
+    with pytest.raises(FileExistsError):
+        convert_flights(old, new)
+
+
+def test_a_converted_set_grows(tmp_path):
+    convert_flights(OLD / 'filmed', tmp_path / 'set')
+    request = json.loads((tmp_path / 'set' / 'meta' / 'request.json').read_text())
+    request['packages'] = flights_simulator.request(QuickSimulator(), 7)['packages']  # as if nothing had changed
+    (tmp_path / 'set' / 'meta' / 'request.json').write_text(json.dumps(request))
+    assert len(make(tmp_path / 'set', 9)) == 9
+    make(tmp_path / 'nine', 9)
+    assert tree(tmp_path / 'set') == tree(tmp_path / 'nine')
+
+
+FORGED = {
+    'another size': lambda f: (f / 'meta/columns.csv').write_text('name\n'),
+    'rows of another flight': lambda f: change_old(f, lambda rows: rows[1].update(row_offset=0)),
+    'rows outside of the set': lambda f: change_old(f, lambda rows: rows[0].update(data='../x.parquet')),
+    'a video outside of the set': lambda f: change_old(f, lambda rows: rows[0].update(video='../x.mp4')),
+    'a video of another flight': lambda f: change_old(f, lambda rows: rows[0].update(video=rows[1]['video'])),
+    'a flight of a billion rows': lambda f: change_old(f, lambda rows: rows[6].update(n_frames=10**9)),
+    'an unknown split': lambda f: change_old(f, lambda rows: rows[0].update(split='moon')),
+    'an empty cell': lambda f: change_old(f, lambda rows: rows[0].update(touchdown_g=None)),
+    'a factor as text': lambda f: change_old(f, lambda rows: [r.update(touchdown_g='hard') for r in rows]),
+    'a factor too few': lambda f: change_old(f, lambda rows: [r.pop('outcome') for r in rows]),
+    'a label that is not finite': lambda f: change_old_rows(f, 'height', np.nan),
+    'another time': lambda f: change_old_rows(f, 'timestamp', 99),
+    'an unknown end': lambda f: change_old(f, lambda rows: rows[0].update(ended='moon')),
+    'an unknown type': lambda f: change_old_info(f, lambda info: info['factors'][0].update(dtype='object')),
+    'a billion columns': lambda f: change_old_info(f, lambda info: info.update(n_columns=10**9)),
+    'a file outside of the set': lambda f: change_old_info(
+        f, lambda info: info['files'].update({'../x': [1, '0' * 32]})
+    ),
+    'no request': lambda f: change_old_info(f, lambda info: info['files'].pop('meta/request.json')),
+    'a link': lambda f: ((f / 'README.md').unlink(), (f / 'README.md').symlink_to(f / 'meta/columns.csv')),
+}
+
+
+def change_old_info(folder, change):
+    info = json.loads((folder / 'meta' / 'info.json').read_text())
+    change(info)
+    (folder / 'meta' / 'info.json').write_text(json.dumps(info))
+
+
+def change_old_rows(folder, name, value):
+    path = folder / 'data' / 'chunk-000' / 'file-001.parquet'
+    table = pq.read_table(path)
+    x = table[name].to_numpy().copy()
+    x[4] = value
+    pq.write_table(table.set_column(table.column_names.index(name), name, pa.array(x)), path)
+    update_checksums(folder)
+
+
+def change_old(folder, change):
+    path = folder / 'meta' / 'flights.parquet'
+    rows = pq.read_table(path).to_pylist()
+    change(rows)
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    update_checksums(folder)
+
+
+@pytest.mark.parametrize('attack', FORGED)
+def test_forged_sets_of_0_2_0_are_refused(tmp_path, attack):
+    old = Path(shutil.copytree(OLD / 'filmed', tmp_path / 'old'))
+    (tmp_path / 'x.parquet').write_bytes(b'PAR1')
+    FORGED[attack](old)
+    with pytest.raises(ValueError, match=re.escape(str(old))):
+        convert_flights(old, tmp_path / 'new')
+    assert not (tmp_path / 'new').exists()
 
 
 # ---- the real simulator

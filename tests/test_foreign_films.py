@@ -14,7 +14,7 @@ from test_foreign_bounds import assert_refused as assert_bounded
 from srlviz.core.recordings import Recording
 from srlviz.data.importers import Video, add_video, load_csv, load_lerobot
 from srlviz.data.lerobot import export_lerobot
-from srlviz.data.video import FilmFile, encode_film
+from srlviz.core.storage.video import FilmFile, encode_film
 
 
 def write_film(path, codec, frames, pix_fmt='yuv420p', rate=10, matrix=None, times=None, options=None, **encoder):

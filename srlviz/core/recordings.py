@@ -530,8 +530,8 @@ class Recording(Sequence):
         """Hash the content of the recording, its split and its choice of factors to 16 hexadecimal digits.
 
         Equal recordings have equal fingerprints, on any machine and after saving and loading. Exceptions are film that
-        is drawn or decoded when read, windows, and sets of flights: `save` stores their values, and the saved recording
-        has a fingerprint of its own, which then stays the same.
+        is drawn or decoded when read, and windows: `save` stores their values, and the saved recording has its own
+        fingerprint, which then stays the same.
         """
         factors = [{k: getattr(f, k) for k in ('name', 'group', 'kind', 'unit')} for f in self.factors]
         meta = {k: v for k, v in self.meta.items() if k != 'packages'}

@@ -28,7 +28,7 @@ from ..core.values import as_float32
 from ..core.views.windows import FilmRows
 from . import tables
 from .tables import MAX_COLUMNS
-from .video import FilmFile, display_turn, open_video, shown_size
+from ..core.storage.video import FilmFile, display_turn, open_video, shown_size
 from ..core.storage.parquet import open_footer, read_groups, read_table
 
 # %% ../../nbs/02_data/02_importers.ipynb #3be90a71

@@ -20,7 +20,7 @@ from ..core.files import atomic_folder, check_name, write_json
 from ..core.recordings import Episode, Recording
 from ..core.storage.film import is_film
 from ..core.storage import described, merge_moments, moments, to_arrow
-from .video import film_codec, open_video
+from ..core.storage.video import film_codec, open_video
 
 # %% ../../nbs/02_data/04_lerobot.ipynb #e334e941
 def _sources(episode: Episode) -> dict[str, tuple[str, str]]:

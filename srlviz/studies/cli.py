@@ -140,6 +140,7 @@ def _add_landings(commands) -> None:
     action = p.add_mutually_exclusive_group(required=True)
     action.add_argument('--flights', type=int, metavar='N', help='number of flights; a smaller set grows')
     action.add_argument('--verify', action='store_true', help='check a set and list all faults')
+    action.add_argument('--convert', metavar='OLD', help='convert a set of srlviz 0.2.0 to the new folder --out')
     p.add_argument('--workers', type=int, default=1, metavar='N', help='processes, about 0.7 GB each (default: 1)')
     p.add_argument('--seed', type=int, metavar='N', help='random seed (default: 0)')
     p.add_argument(
@@ -247,9 +248,14 @@ def _verify_landings(folder: str) -> int:
 
 
 def _landings(args) -> int:
-    "Generate a set of flights, or check one."
+    "Generate a set of flights, check one, or convert an old one."
     if args.verify:
         return _verify_landings(args.out)
+    if args.convert is not None:
+        from srlviz.data.landing import convert_flights
+
+        print(f'{args.out}: {len(convert_flights(args.convert, args.out))} flights')
+        return 0
     from srlviz.data.landing import flight_table, generate_flights
 
     if not 1 <= args.flights <= 1_000_000:

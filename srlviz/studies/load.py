@@ -49,7 +49,6 @@ FILE_KINDS = {
 }
 _MARKERS = {'targets.json': 'targets', 'results.json': 'results', 'probe.json': 'probe', 'workbench.json': 'workbench'}
 _MARKERS |= {'scores.csv': 'scores'}
-_FORMATS = {'srlviz recording': 'recording', 'srlviz-flights': 'flights'}  # in meta/info.json
 
 # %% ../../nbs/09_studies/08_load.ipynb #b9a5df42
 def file_kind(path: str | Path) -> str:
@@ -102,9 +101,13 @@ def _folder_kind(folder: Path) -> str:
         if (folder / name).exists():  # its reader refuses what is no regular file
             return kind
     if (folder / 'meta' / 'info.json').is_file():
+        from srlviz.data.landing import is_flights
+
         info = read_json(inside(folder, 'meta/info.json'))
         info = info if isinstance(info, dict) else {}
-        return 'lerobot' if 'codebase_version' in info else _FORMATS.get(str(info.get('format')), '')
+        if is_flights(folder):
+            return 'flights'
+        return 'lerobot' if 'codebase_version' in info else 'recording' * (info.get('format') == 'srlviz recording')
     files = [*folder.glob('*_*.safetensors'), *folder.glob('trials/*/agent.safetensors')]
     return 'agents' if any(map(_may_be_agent, files)) else ''
 

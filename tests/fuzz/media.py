@@ -30,7 +30,7 @@ def picture(data, rng, victim):
 
 def video(data, rng, victim):
     import numpy as np
-    from srlviz.data.video import encode_film
+    from srlviz.core.storage.video import encode_film
 
     what = one_of(rng, 'short|long|larger|other|claims|claims|claims')
     if what == 'claims':

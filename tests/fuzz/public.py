@@ -26,7 +26,7 @@ _READING_CALLS = {
 
 _NO_FILE = 'no untrusted file: a file of the kernel or of the package itself, or code that runs'
 _WRITES = 'part of a writer, which reads its own finished or partial files'
-_PARTIAL = 'a partial set of flights, which only its author resumes; 02_data/landing/04_shards forges its notes'
+_PARTIAL = 'a partial set of flights, which only its author resumes; tests/test_foreign_flights.py forges its records'
 _CALLS_LOAD_ENCODER = 'calls only load_encoder, with its class'
 _FORGED = 'forged in tests/test_foreign_results.py and tests/test_foreign_tables.py'
 _HEADER = 'only the header of a file that the reader of its kind then reads; forged in 09_studies/08_load'
@@ -36,16 +36,9 @@ _READ_JSON = 'read_json and a check of its fields, tested in the notebook of its
 ELSEWHERE = {
     'agents.checkpoint.Checkpoint.load': 'load_weights, as the checkpoint of `train`; 05_agents/06_recurrent forges it',
     'agents.player.MemoryAgent.load': _CALLS_LOAD_ENCODER,
-    'data.landing.card.data_card': _WRITES,
-    'data.landing.card._file': _WRITES,
     'data.landing.fleet._code_hash': _NO_FILE,
     'data.landing.fleet._read_request': _PARTIAL,
-    'data.landing.flights.is_flights': _READ_JSON,
-    'data.landing.growth._requested_flights': _PARTIAL,
-    'data.landing.growth._split_short_shards': _PARTIAL,
     'data.lerobot._video_info': _WRITES,
-    'data.landing.shards._read_flight_note': _PARTIAL,
-    'data.landing.shards.read_shard_note': _PARTIAL,
     'encoders.baselines._Unlearned.load': _CALLS_LOAD_ENCODER,
     'encoders.frames.cnn.FrameEncoder.load': _CALLS_LOAD_ENCODER,
     'encoders.sequences.encoder.SequenceEncoder.load': _CALLS_LOAD_ENCODER,

@@ -3,7 +3,7 @@
 The rule accepts the changes of the file that no reader could detect.
 """
 
-import csv, hashlib, io, json, shutil, sys
+import csv, hashlib, io, json, shutil, sys, tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -373,33 +373,24 @@ def verify_set(place):
 _FLIGHTS_INFO = json_with(
     {
         'name': TEXT,
-        'simulator': ANY,
-        'simulator.*': ANY,
-        'mean_and_std_over': ANY,
-        'mean_and_std_over.*': ANY,
-        'request': ANY,
-        'request.*': ANY,
-        'packages': ANY,
-        'packages.*': ANY,
-        'video.size': lambda v: False,
-        'video.*': ANY,  # for other tools
-        'data': ANY,
-        'data.*': ANY,
-        'n_frames': whole(),
-        'factors.*.group': TEXT,
-        'factors.*.unit': TEXT,
-        'factors.*.kind': one_of(*KINDS),
+        'meta.columns': lambda v: False,
+        'meta.packages': lambda v: isinstance(v, dict),
+        'meta.mean_and_std_over': one_of('fit', 'all'),
+        'meta.*': ANY,
     }
 )
-_FIXED_COLUMNS = 'flight_id', 'flight_index', 'n_frames', 'data', 'row_group', 'row_offset', 'video'
-_FLIGHTS = plain.parquet_with(_FIXED_COLUMNS, {'split': SPLIT, 'ended': one_of(*ENDINGS)})
-_DATA = plain.parquet_with(('flight_index', 'frame_index', 'timestamp'), finite=True)
+_FLIGHTS = plain.parquet_with(('flight_id',))
+_DATA = plain.parquet_with(finite=True)
+_FLIGHT_SPLITS = {f'flight_{i:06}' for i in range(3)}
 _COLUMNS = csv_with(
-    {'name': WORDS, 'group': WORDS, 'units': WORDS, 'role': WORDS, 'mean': numeral(), 'std': numeral(0)},
-    rows='same',
-    unique=('name',),
+    {'group': WORDS, 'units': WORDS, 'role': WORDS, 'mean': numeral(), 'std': numeral(0)}, rows='same', unique=('name',)
 )
-_SPLITS_OF_PAPER = 'train', 'val', 'test.train', 'test.val'
+
+
+def _flight_splits_rule(old, new, differ):
+    splits = plain.strict(new)
+    keys = [k for v in splits.values() for k in v]
+    return {*splits} <= {*SPLITS, ''} and len({*keys}) == len(keys) and {*keys} <= _FLIGHT_SPLITS
 
 
 def _published_splits_rule(old, new, differ):
@@ -417,16 +408,42 @@ def _in_flights(target, kind, rule, sign=sign_files):
     return Reader(f'flights {target}', kind, target, flights, read_set, rule, verify_set, sign, _CACHE, draw=draw)
 
 
+_OLD_COLUMNS = 'flight_id', 'flight_index', 'n_frames', 'data', 'row_offset', 'video', 'ended'
+
+
+def old_flights(place):
+    shutil.copytree(Path(__file__).parents[1] / 'support' / 'flights_0_2_0' / 'filmed', place, dirs_exist_ok=True)
+
+
+def convert_set(place):
+    from srlviz.data.landing import convert_flights
+
+    with tempfile.TemporaryDirectory() as scratch:
+        convert_flights(place, Path(scratch) / 'new')
+        return read_set(Path(scratch) / 'new')
+
+
+def _in_old_flights(target, kind, rule, sign=sign_files):
+    return Reader(f'flights of 0.2.0 {target}', kind, target, old_flights, convert_set, rule, sign=sign)
+
+
 FLIGHTS = [
     _in_flights('meta/info.json', 'json', _FLIGHTS_INFO, None),
     _in_flights('meta/flights.parquet', 'parquet', _FLIGHTS),
+    _in_flights('episodes.parquet', 'parquet', _EPISODES),
     _in_flights('meta/columns.csv', 'csv', _COLUMNS),
+    _in_flights('meta/factors.csv', 'csv', _FACTORS),
     _in_flights('meta/stats.json', 'json', plain.never),
-    _in_flights('meta/splits.json', 'json', _published_splits_rule),
-    _in_flights('meta/request.json', 'json', plain.never),
+    _in_flights('meta/splits.json', 'json', _flight_splits_rule),
     _in_flights('README.md', 'text', plain.never),
-    _in_flights('data/chunk-000/file-000.parquet', 'parquet', _DATA),
-    _in_flights('videos/front/chunk-000/flight_000001.mp4', 'mp4', plain.same_shapes),
+    _in_flights('steps/000.parquet', 'parquet', _DATA),
+    _in_flights('frames/frame/flight_000001.mp4', 'mp4', plain.same_shapes),
+    _in_old_flights('meta/info.json', 'json', json_with({'factors.*.group': TEXT, 'factors.*.unit': TEXT}), None),
+    _in_old_flights('meta/request.json', 'json', json_with({'packages.*': ANY, 'n': ANY})),
+    _in_old_flights('meta/flights.parquet', 'parquet', plain.parquet_with(_OLD_COLUMNS, {'split': SPLIT})),
+    _in_old_flights('meta/columns.csv', 'csv', _COLUMNS),
+    _in_old_flights('data/chunk-000/file-000.parquet', 'parquet', plain.parquet_with(('flight_index',), finite=True)),
+    _in_old_flights('videos/front/chunk-000/flight_000001.mp4', 'mp4', plain.same_shapes),
     Reader(
         'flights cache/state.npy',
         'npy',

@@ -16,10 +16,12 @@ import numpy as np
 import pandas as pd
 
 from srlviz.core.recordings import Episode, Factor
+from srlviz.core.storage import recording_folder
 from srlviz.data.landing import fleet
 from srlviz.data.landing.flights import read_flights
-from srlviz.data.landing.shards import Simulator
+from srlviz.data.landing.simulator import Simulator
 
+recording_folder._SHARD_BYTES = 50_000  # about five flights, so that a small set has several shards
 AIRPORTS = dict(KAAA='fit', KBBB='valid', KCCC='probe', KDDD='test')
 
 
@@ -83,12 +85,12 @@ class QuickSimulator(Simulator):
 
 
 def request(simulator, n, seed=3, camera=True, size=32):
-    "Return the request for a set with 5 flights per shard"
-    return fleet._request(simulator, n, seed, camera, size, None, {}) | dict(shard=5)
+    "Return the request for a set"
+    return fleet._request(simulator, n, seed, camera, size, None, {})
 
 
 def make(folder, n, workers=1, fault='', seed=3, size=32, camera=True, delay=0.0):
-    "Generate a set as generate_flights does, with 5 flights per shard"
+    "Generate a set as generate_flights does"
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     simulator = QuickSimulator(fault, delay)
     out = Path(folder)

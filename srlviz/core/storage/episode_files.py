@@ -18,8 +18,9 @@ from ..files import FILES, POSITIVE, TABLE, TEXT, Field, all_inside, atomic_path
 from ..files import inside, read_json, reading, write_json
 from .hashing import episode_content, is_content
 from .film import is_film, write_frames
+from .video import write_film
 from .manifest import stored_file
-from .features import ENDINGS, check_features, films, singles, step_features
+from .features import ENDINGS, check_features, film_files, singles, step_features
 from .row_groups import StepFile, to_arrow
 
 # %% ../../../nbs/00_core/storage/05_episode_files.ipynb #fe4e9b53
@@ -30,23 +31,25 @@ def check_key(key: str) -> str:
     return key
 
 
-def store_episode(folder: Path, key: str, episode) -> tuple[dict, pa.Table]:
+def store_episode(folder: Path, key: str, episode, video_hz: float | None = None) -> tuple[dict, pa.Table]:
     """Write the film of an episode; return its record and a table of its steps.
 
-    `key` names the episode in the folder, in letters, digits, - and _.
+    Parameters
+    ----------
+    key : names the episode in the folder, in letters, digits, - and _
+    video_hz : frames per second of film as mp4, which is lossy; None stores it losslessly
     """
     check_key(key)
     columns = _columns(episode)
-    features = _features(episode, columns)
+    features = _features(episode, columns, True if video_hz is None else 'mp4')
     check_features(features, f"episode {key}")
-    film = {k: v for k, v in episode.obs.items() if is_film(v)}
-    names = {k: f'frames/{k}/{key}.zip' for k in film}
+    names = film_files(features, key)
     paths = all_inside(folder, names.values())
     film_hashes = {}
-    for k, frames in film.items():
-        path = paths[names[k]]
+    for k, name in names.items():
+        path, frames = paths[name], episode.obs[k]
         path.parent.mkdir(parents=True, exist_ok=True)
-        film_hashes[f'obs.{k}'] = write_frames(path, frames)
+        film_hashes[f'obs.{k}'] = write_frames(path, frames) if video_hz is None else write_film(path, frames, video_hz)
     single = {f'factor.{k}': np.asarray(v) for k, v in episode.factors.items() if not v.ndim}
     record = dict(
         key=key,
@@ -70,8 +73,8 @@ def _columns(episode) -> dict[str, np.ndarray]:
     return {k: np.asarray(v) for k, v in out.items() if v is not None}
 
 
-def _features(episode, columns):
-    observed = {f'obs.{k}': _feature(v) | ({'film': True} if is_film(v) else {}) for k, v in episode.obs.items()}
+def _features(episode, columns, film: bool | str):
+    observed = {f'obs.{k}': _feature(v) | ({'film': film} if is_film(v) else {}) for k, v in episode.obs.items()}
     single = {f'factor.{k}': _feature(v) | {'single': True} for k, v in episode.factors.items() if not v.ndim}
     return observed | {k: _feature(v) for k, v in columns.items() if k not in observed} | single
 
@@ -101,23 +104,20 @@ class Parts:
             pq.write_table(table, p, **how)
         write_json(self.note(key), note)
 
-    def has(self, key: str) -> bool:
-        """Whether a part is complete."""
-        return self.note(key).exists() and self.table(key).exists()
-
     def remove(self, key: str) -> None:
         """Remove a part, if it exists."""
         self.note(key).unlink(missing_ok=True)
         self.table(key).unlink(missing_ok=True)
 
 # %% ../../../nbs/00_core/storage/05_episode_files.ipynb #2c02a3dc
-def write_episode(folder: str | Path, key: str, episode) -> None:
+def write_episode(folder: str | Path, key: str, episode, video_hz: float | None = None) -> None:
     """Add an episode to an unfinished recording, atomically; several processes may call it.
 
-    `key` names the episode in the folder; the episodes of a recording are sorted by key.
+    `key` names the episode in the folder; the episodes of a recording are sorted by key. `video_hz` is as of
+    `store_episode`.
     """
     all_inside(Path(folder), [f'partial/{check_key(key)}.parquet', f'partial/{key}.json'])
-    record, table = store_episode(Path(folder), key, episode)
+    record, table = store_episode(Path(folder), key, episode, video_hz)
     Parts(Path(folder) / 'partial').write(key, table, record)
 
 # %% ../../../nbs/00_core/storage/05_episode_files.ipynb #4b790526
@@ -152,7 +152,7 @@ def _read_partial(path: Path) -> dict:
         check_features(e['features'], path)
         if check_key(e['key']) != path.stem:
             raise ValueError(f"it is the record of the episode {e['key']!r:.80}")
-        if {*e['files']} != {f"frames/{k}/{e['key']}.zip" for k in films(e['features'])}:
+        if {*e['files']} != {*film_files(e['features'], e['key']).values()}:
             raise ValueError(f"its files are {', '.join(e['files'])!r:.300}, which are not those of its films")
         if {f'factor.{k}' for k in e['factors']} != {*singles(e['features'])}:
             raise ValueError("its factors are not those of its features")

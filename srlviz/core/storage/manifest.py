@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['is_finished', 'unfinished', 'read_info', 'file_fault', 'stored_file', 'is_linked', 'file_faults', 'check_files',
-           'below', 'links', 'LazyColumns']
+           'below', 'links', 'file_checks', 'LazyColumns']
 
 # %% ../../../nbs/00_core/storage/04_manifest.ipynb #06b929eb
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 from ..files import COUNT, TEXT, Field, all_inside, check_fields, checksum, file_size, inside, read_json
@@ -136,6 +137,25 @@ def below(folder: str | Path) -> Iterator[os.DirEntry]:
 def links(root: Path) -> Iterator[str]:
     """Names of all symbolic links below a folder; a recording has none."""
     return (Path(e.path).relative_to(root).as_posix() for e in below(root) if e.is_symlink())
+
+
+def file_checks(root: Path, files: Mapping[str, list], advice: str = '') -> Iterator[tuple[str, str, Callable]]:
+    """Yield the files below a folder that are links, or have other sizes or checksums than in `files`.
+
+    Yields
+    ------
+    name, key of the episode of a film or '', and a function that raises a ValueError which names the file
+    """
+
+    def refuse(name, fault):
+        raise ValueError(f"{root / name} {fault}")
+
+    for name in links(root):
+        yield name, '', partial(refuse, name, 'is a symbolic link; a recording has none')
+    for name, fault in file_faults(root, files):
+        if fault:
+            key = Path(name).stem if name.startswith('frames/') else ''
+            yield name, key, partial(refuse, name, f'{fault}; {advice}' if advice else fault)
 
 # %% ../../../nbs/00_core/storage/04_manifest.ipynb #129e855b
 class LazyColumns(Mapping):

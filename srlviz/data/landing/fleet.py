@@ -6,8 +6,8 @@
 __all__ = ['generate_flights']
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #dbf8ab0f
-import hashlib, json, re, time
-from collections.abc import Callable, Mapping
+import hashlib, json, time
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import BrokenExecutor, wait
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -19,12 +19,13 @@ import numpy as np
 from ...core.jobs.progress import Bar
 
 from srlviz.core.files import (
-    check_whole,
     COUNT,
     LIST,
     REAL,
     TABLE,
+    atomic_path,
     check_fields,
+    check_whole,
     inside,
     is_real,
     is_whole,
@@ -35,29 +36,17 @@ from srlviz.core.files import (
     with_advice,
 )
 from ...core.recordings import Recording
-from ...core.storage import is_finished
+from ...core.storage import is_finished, partial_episodes, reopen_recording
 from ...core.storage.claims import REQUEST, check_claim, check_same_request, write_request
+from ...core.storage.episode_files import Parts
 from ...core.storage.manifest import file_fault, links
+from ...core.storage.video import encode_film
 from ...core.jobs.workers import pool
-from .flights import FlightFolder, folder_of, read_flights
-from .flight_folder import MAX_FLIGHTS, RESTORE_ADVICE, shard_path, video_path
-from .growth import GROWTH_NOTE, interrupted_growth, growth_target, prepare_growth, reopen_set
-from .meta import write_meta
-from srlviz.data.landing.shards import (
-    Simulator,
-    flight_seed,
-    has_flight,
-    make_flight,
-    n_shards,
-    shard_flights,
-    shard_note_path,
-    write_film,
-    write_shard,
-)
-from ..video import encode_film
+from .flights import folder_of, read_flights
+from .flight_folder import MAX_FLIGHTS, RESTORE_ADVICE, FlightFolder, flight_id, flight_seed
+from .simulator import Simulator, describe_flight, finish_flights, make_flight
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #5ce52dba
-_SHARD, _GROUP = 50, 128  # flights per file, rows per row group
 _PACKAGES = 'srlviz', 'jsbsim', 'airportsdata', 'av', 'numba', 'numpy', 'pyarrow'
 
 
@@ -98,8 +87,6 @@ def _request(simulator: Simulator, n, seed, camera, size, runways, fixed) -> dic
         runways=catalogue,
         fixed=json.loads(json.dumps(fixed, default=_as_json)),
         hz=5,
-        shard=_SHARD,
-        group=_GROUP,
         columns=simulator.columns()['name'].tolist(),
         packages={p: _version(p) for p in _PACKAGES},
     )
@@ -132,16 +119,19 @@ def _claim(out: Path, request: dict) -> None:
 
 
 _WHAT = 'set of flights'
-_ROWS = (lambda x: x is None or is_whole(x, 1), 'a whole number above 0, or null')
-_REQUEST_FIELDS = dict(n=COUNT, packages=TABLE, columns=LIST, group=_ROWS, field_of_view=REAL)
+_REQUEST_FIELDS = dict(n=COUNT, packages=TABLE, columns=LIST, field_of_view=REAL)
 
 
 def _read_request(out: Path) -> dict:
-    "Read the stored request of a set; `n` is larger while the set grows"
+    "Read the stored request of a set; `n` is larger than the number of its flights while the set grows"
     with with_advice(RESTORE_ADVICE):
         stored = read_json(inside(out, REQUEST.as_posix()), 'the request of a set of flights')
-        check_fields(stored, _REQUEST_FIELDS, out / REQUEST)
-    return stored | dict(n=max(stored['n'], interrupted_growth(out) or 0))
+        return check_fields(stored, _REQUEST_FIELDS, out / REQUEST)
+
+
+def _n_finished(out: Path) -> int:
+    "The number of flights of a finished set; 0 of an unfinished one"
+    return len(FlightFolder(out)) if is_finished(out) else 0
 
 
 def _decisive(version):
@@ -150,16 +140,16 @@ def _decisive(version):
 
 
 def _check_same_request(stored: dict, request: dict, out: Path) -> None:
-    "Raise a ValueError for another request; packages may differ if a finished set doesn't grow"
-    grows = stored['n'] < request['n']
-    pairs = {k: (stored.get(k), v) for k, v in request.items() if k not in ('columns', 'packages', 'group')}
-    if grows:
-        pairs['n'] = max(growth_target(out) or 0, request['n']), request['n']  # an interrupted growth has a minimum
-    if grows or not is_finished(out):
+    "Raise a ValueError for another request; packages may differ if no flight is made"
+    n_finished = _n_finished(out)
+    pairs = {k: (stored.get(k), v) for k, v in request.items() if k not in ('columns', 'packages')}
+    if request['n'] == n_finished or request['n'] > stored['n']:
+        del pairs['n']  # the set is opened as it is, or it grows
+    if n_finished < request['n']:
         pairs |= {k: (_decisive(stored['packages'].get(k)), _decisive(v)) for k, v in request['packages'].items()}
         pairs['columns'] = stored['columns'] == request['columns'], True
     advice = 'give another folder, or the same arguments'
-    if grows:
+    if 0 < n_finished < request['n']:
         advice += ' and packages, which a set needs to grow'
     check_same_request(out, _WHAT, pairs, advice)
 
@@ -180,44 +170,28 @@ def _finished_tasks(pending: Mapping) -> list:
     return [task for task in pending if task in done]
 
 
-def _missing(out: Path, request: dict) -> dict[int, list[int]]:
-    "Incomplete shards -> their missing flights"
-    shards = [s for s in range(n_shards(request)) if not shard_note_path(out, s).exists()]
-    return {s: [i for i in shard_flights(s, request) if not has_flight(out, request, i)] for s in shards}
+def _missing(out: Path, flights: Iterable[int]) -> list[int]:
+    "The flights without a part, or whose video has another size than noted"
+    there = set()
+    for key, record in partial_episodes(out).items():
+        if not any(file_fault(out / name, size) for name, (size, _) in record['files'].items()):
+            there.add(key)
+    return [i for i in flights if flight_id(i) not in there]
 
 
-def _fly_all(out: Path, simulator: Simulator, request: dict, workers: int, tick: Callable) -> None:
-    "Make the missing flights, and gather shards when they are complete"
-    splits, missing = simulator.splits(), _missing(out, request)
-    pending = {}  # task -> shard and flight; None for gathering the shard
-    late = [s for s in missing if is_finished(out) and (out / shard_path(s)).exists()]
-    flights = iter([(s, i) for s in missing for i in missing[s]])
-    tick(request['n'] - sum(map(len, missing.values())))
+def _fly_all(out: Path, simulator: Simulator, request: dict, missing: list[int], workers: int, tick: Callable) -> None:
+    "Make the missing flights"
+    waiting, pending = iter(missing), {}
+    tick(request['n'] - len(missing))
     with pool(workers) as processes:
-
-        def gather(shard):
-            pending[processes.submit(_task, write_shard, out, request, splits, shard)] = shard, None
-
-        for s in missing:
-            if not missing[s] and s not in late:
-                gather(s)
         while True:
-            while len(pending) < 2 * workers and (job := next(flights, None)):
-                pending[processes.submit(_task, make_flight, out, simulator, request, job[1])] = job
-            if not pending and not late:
-                return
+            while len(pending) < 2 * workers and (i := next(waiting, None)) is not None:
+                pending[processes.submit(_task, make_flight, out, simulator, request, i)] = i
             if not pending:
-                reopen_set(out, request)
-                while late:
-                    gather(late.pop())
+                return
             for task in _finished_tasks(pending):
-                s, i = pending.pop(task)
-                if i is None:
-                    continue
-                missing[s].remove(i)
+                del pending[task]
                 tick(1)
-                if not missing[s] and s not in late:
-                    gather(s)
             tick(0)
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #94ba808e
@@ -234,20 +208,18 @@ def _writing(out: Path, progress: Callable):
         raise OSError(f"cannot write to {str(out)!r}: {e.strerror or e}; {progress()}") from e
 
 
-def _progress_message(out, request) -> str:
-    whole = sum(len(shard_flights(s, request)) for s in range(n_shards(request)) if shard_note_path(out, s).exists())
-    have = whole + sum(has_flight(out, request, i) for i in range(request['n']))
+def _progress_message(out: Path, request: dict, n_before: int) -> str:
+    have = request['n'] - len(_missing(out, range(n_before, request['n'])))
     return f"the {have} of {request['n']} flights made so far are kept, and the same call resumes"
 
 
 def _remove_parts(out: Path) -> None:
-    "Remove temporary files of flights and shards, but no others"
-    for p in (out / 'parts').glob('*'):
-        is_part = re.fullmatch(r'(flight_\d{6,7}|shard_\d{5,6})\.(json|parquet)', p.name) or p.name == GROWTH_NOTE.name
-        if is_part and p.is_file():
-            p.unlink()
+    "Remove what a killed call left of the parts of a finished set"
+    parts = Parts(out / 'partial')
+    for key in FlightFolder(out).episodes['key']:
+        parts.remove(key)
     with suppress(OSError):
-        (out / 'parts').rmdir()
+        parts.folder.rmdir()
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #f14d9ab0
 def _bar(n: int, progress: bool) -> tuple[Bar, Callable]:
@@ -273,39 +245,54 @@ def _bar(n: int, progress: bool) -> tuple[Bar, Callable]:
 def _generate(out: Path, simulator: Simulator, request: dict, workers: int, progress: bool) -> None:
     "Make, resume or extend a set in a folder that is claimed and locked"
     remove_temporary(out)
-    n_before = _read_request(out)['n']
-    if interrupted_growth(out):
-        reopen_set(out, request | dict(n=n_before))
-    if not is_finished(out) or n_before < request['n']:
-        make_folder(out / 'parts')
-        bar, tick = _bar(request['n'], progress)
-        with bar, _writing(out, lambda: _progress_message(out, request)):
-            if n_before < request['n']:
-                prepare_growth(out, request, n_before)
-            _fly_all(out, simulator, request, workers, tick)
-            if is_finished(out):
-                reopen_set(out, request)
-            write_meta(out, simulator, request)
-    if not growth_target(out):  # an interrupted growth keeps its parts
-        _remove_parts(out)
+    n_before = _n_finished(out)
+    if n_before >= request['n']:
+        if _read_request(out)['n'] <= n_before:  # an interrupted growth keeps its parts
+            _remove_parts(out)
+        return
+    write_request(out, request)
+    bar, tick = _bar(request['n'], progress)
+    with bar, _writing(out, lambda: _progress_message(out, request, n_before)):
+        _fly_all(out, simulator, request, _missing(out, range(n_before, request['n'])), workers, tick)
+        if n_before:
+            reopen_recording(FlightFolder(out))
+        _finish(out, simulator, request)
+
+
+def _finish(out: Path, simulator: Simulator, request: dict) -> None:
+    "Gather all flights of a set"
+    splits, split_of, about = simulator.splits(), {}, []
+    for i, (key, record) in enumerate(partial_episodes(out).items()):
+        airport = record['factors'].get('airport')
+        if key != flight_id(i) or i >= request['n'] or airport not in splits:
+            raise ValueError(
+                f"{out / 'partial'} has a flight {key!r} to the airport {airport!r:.80}, which is not of this set: "
+                "remove its files there"
+            )
+        split_of[key] = splits[airport]
+        about.append(describe_flight(simulator, flight_seed(request['seed'], i), record['length'] / request['hz']))
+    finish_flights(out, request, simulator.factors(), simulator.columns(), split_of, about)
 
 
 def _make_set(out: Path, simulator: Simulator, request: dict, workers: int, progress: bool) -> None:
     _refuse_links(out)  # again below, after waiting for the lock
     _claim(out, request)
     make_folder(out)
-    with only_writer(out, lambda out: is_finished(out) and not growth_target(out)):
+    with only_writer(out, lambda out: is_finished(out) and not (out / 'partial').exists()):
         _refuse_links(out)
         _claim(out, request)
-        layout = dict(group=_read_request(out)['group'])
-        _generate(out, simulator, request | layout, min(workers, request['n']), progress)
+        _generate(out, simulator, request, min(workers, request['n']), progress)
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #8c3d36be
+def _film_name(index: int) -> str:
+    return f'frames/frame/{flight_id(index)}.mp4'
+
+
 def _lost_films(folder: FlightFolder) -> dict[int, str]:
     "Flights whose video is missing or has another size -> its fault"
     files, lost = folder.info['files'], {}
-    for i, name in enumerate(folder.flights['video']):
-        fault = name and file_fault(folder.path / name, files[name][0])
+    for i in range(len(folder)):
+        fault = file_fault(folder.path / _film_name(i), files[_film_name(i)][0])
         if fault:
             lost[i] = fault
     return lost
@@ -315,33 +302,29 @@ def _remake_film(
     out: Path, simulator: Simulator, request: dict, info: dict, lost: Mapping[int, str], index: int
 ) -> None:
     "Simulate a flight again, and write its video if the checksum is the same"
-    name, seed = video_path(index), flight_seed(request['seed'], index)
+    name, seed = _film_name(index), flight_seed(request['seed'], index)
     path = inside(out, name)
     episode = simulator.fly(simulator.conditions(seed), True, request['size'])
     film = encode_film(episode.obs['frame'], request['hz'])
     if [len(film), hashlib.sha256(film).hexdigest()[:32]] != info['files'][name]:
         current = request['packages']
-        differ = [f'{k} {v} (here {current[k]})' for k, v in info['packages'].items() if v != current.get(k)]
+        differ = [f'{k} {v} (here {current[k]})' for k, v in info['meta']['packages'].items() if v != current.get(k)]
         producer = ', '.join(differ) or 'the same packages, perhaps on another kind of processor'
         raise ValueError(
             f"{path} {lost[index]}; generated again from its seed {seed}, it has another checksum, so it was not "
             f"written. The set was made with {producer}. {RESTORE_ADVICE[0].upper() + RESTORE_ADVICE[1:]}"
         )
-    write_film(path, film)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_path(path) as p:
+        p.write_bytes(film)
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #4c82e6af
 def _restore_films(folder: FlightFolder, simulator: Simulator, request: dict, workers: int, progress: bool) -> None:
     "Restore the lost videos of a finished set"
-    if not folder.info['video'] or not _lost_films(folder):
+    if not folder.has_film or not _lost_films(folder):
         return
     out = folder.path
     _refuse_links(out)
-    for i, name in enumerate(folder.flights['video']):
-        if name != video_path(i):
-            raise ValueError(
-                f"{out}/meta/flights.parquet has other names of videos than srlviz ({name!r:.80}), "
-                f"so they can't be restored; {RESTORE_ADVICE}"
-            )
     with only_writer(out, is_finished):
         remove_temporary(out)
         lost = _lost_films(folder)  # again, because another process may have restored some
@@ -404,8 +387,7 @@ def generate_flights(
     fixed = settings.pop('fixed')
     simulator = Simulator(runways, fixed, settings.pop('field_of_view', None))
     request = _request(simulator, n, runways=runways, fixed=fixed, **settings)
-    n_stored = _read_request(out)['n'] if (out / REQUEST).exists() else MAX_FLIGHTS
-    if not is_finished(out) or (out / 'parts').exists() or n_stored < request['n']:
+    if _n_finished(out) < request['n'] or (out / 'partial').exists():
         _make_set(out, simulator, request, workers, progress)
     return _open(out, simulator, request, workers, progress)
 
@@ -423,8 +405,7 @@ def _with_stored_request(out: Path, given: Mapping, fixed: Mapping) -> dict:
 
 
 def _open(out: Path, simulator: Simulator, request: dict, workers: int, progress: bool) -> Recording:
-    if (out / REQUEST).exists():
-        _claim(out, request)  # if it is missing, read_flights reports it
+    _claim(out, request)
     flights = read_flights(out)
     _restore_films(folder_of(flights)[0], simulator, request, workers, progress)
     return flights
