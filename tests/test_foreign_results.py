@@ -301,8 +301,9 @@ def test_a_forged_matrix_is_refused_by_file_and_field(reason, columns, field, tm
 )
 def test_a_matrix_with_odd_names_that_can_be_read_can_be_drawn(name, tmp_path):
     loaded = load_matrix(forge_matrix(tmp_path, [[name, name, 'mig', name]], method=name, task=name))
-    board = loaded.explore(interactive=False)
-    for question in board.offers("question"):
+    board = loaded.explore(widget='CrossMatrix', interactive=False)
+    assert loaded.questions
+    for question in board.offers('question'):
         board.set_cell(question=question)
         assert board.to_html(tmp_path / 'board.html').stat().st_size
     assert '\u202e' not in repr(loaded) and '<img src' not in (tmp_path / 'board.html').read_text(encoding='utf-8')

@@ -46,7 +46,7 @@ def board(place) -> None:
     """Draw every cell of the matrix of a folder."""
     from srlviz.core.results_0_2 import load_matrix
 
-    draw_board(load_matrix(place / 'matrix.csv').explore())
+    draw_board(load_matrix(place / 'matrix.csv').explore(widget='CrossMatrix'))
     explored('matrix.csv')(place)
 
 
@@ -54,7 +54,7 @@ def board_of_runs(place) -> None:
     """Draw every cell of the matrix of a folder of runs, without the moments, which would be recorded again."""
     from srlviz.studies.matrix.results import open_matrix
 
-    draw_board(replace(open_matrix(place / 'runs'), recordings={}).explore())
+    draw_board(replace(open_matrix(place / 'runs'), recordings={}).explore(widget='CrossMatrix'))
 
 
 def card(place) -> None:
@@ -63,7 +63,7 @@ def card(place) -> None:
     from srlviz.core.results_0_2 import load_card
     from srlviz.studies.matrix.scorecard import join_results
 
-    draw_board(srlviz.explore(place / 'card.json'))
+    draw_board(srlviz.explore(place / 'card.json', widget='CrossMatrix'))
     for x in load_card(place / 'card.json'), join_results([place / 'card.json']):
         write_tables(x)
 
@@ -72,11 +72,8 @@ def results(place) -> None:
     """Draw the results of a folder, and write their tables and their page."""
     import srlviz
 
-    widget = srlviz.explore(place / 'saved')
-    if type(widget).__name__ == 'CrossMatrix':
-        draw_board(widget)
-    else:
-        page(widget)
+    draw_board(srlviz.explore(place / 'saved', widget='CrossMatrix'))
+    page(srlviz.explore(place / 'saved'))
     write_tables(srlviz.load(place / 'saved'))
 
 
