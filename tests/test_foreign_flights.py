@@ -547,6 +547,7 @@ INFO = {
     'a billion columns': changed_feature('obs.sensors', dtype='float32', shape=[10**9]),
     'sensors of another type': changed_feature('obs.sensors', dtype='float64', shape=[1090]),
     'video of a huge size': changed_feature('obs.frame', dtype='uint8', shape=[10**6, 10**6, 3], film='mp4'),
+    'video of 20,000 pixels': changed_feature('obs.frame', dtype='uint8', shape=[20_000, 20_000, 3], film='mp4'),
     'video without colours': changed_feature('obs.frame', dtype='uint8', shape=[96, 96], film='mp4'),
     'video of an unknown kind': changed_feature('obs.frame', dtype='uint8', shape=[96, 96, 3], film='avi'),
     'lossless film that is a video': changed_feature('obs.frame', dtype='uint8', shape=[96, 96, 3], film=True),
@@ -573,6 +574,7 @@ INFO = {
 HOSTILE_INFO = [
     'a billion columns',
     'video of a huge size',
+    'video of 20,000 pixels',
     'a factor of objects',
 ]
 

@@ -18,6 +18,7 @@ import numpy as np
 from ..files import MAX_BYTES, Field, check_fields, is_whole
 from ..names import printable
 from .film import check_film_name
+from .video import MAX_PIXELS
 
 # %% ../../../nbs/00_core/storage/00_features.ipynb #fbea3843
 KINDS = ('categorical', 'continuous')  # of a factor
@@ -67,8 +68,11 @@ def check_features(features: Mapping[str, dict], where: str | Path) -> None:
 
 
 def _check_film(name, f, at):
-    known = f['film'] is True or f['film'] == 'mp4' and len(f['shape']) == 3 and f['shape'][2] == 3
-    if not known or f['dtype'] != 'uint8' or len(f['shape']) < 2 or not name.startswith('obs.'):
+    is_video = f['film'] == 'mp4' and len(f['shape']) == 3 and f['shape'][2] == 3
+    if is_video and math.prod(f['shape'][:2]) > MAX_PIXELS:
+        raise ValueError(f"{at} has frames of {f['shape'][0]} x {f['shape'][1]}, more than {MAX_PIXELS:,} pixels")
+    is_film = is_video or f['film'] is True and len(f['shape']) >= 2
+    if not is_film or f['dtype'] != 'uint8' or not name.startswith('obs.'):
         raise ValueError(f"{at} should be film, uint8 (T, H, W, ...), or (T, H, W, 3) as mp4; got {f}")
     try:
         check_film_name(name.removeprefix('obs.'))

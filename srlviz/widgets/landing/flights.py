@@ -445,7 +445,7 @@ def find_flights(
 
 def _fleet_conditions(table: pd.DataFrame) -> list[str]:
     """List the numeric columns of a table of flights that are conditions and vary."""
-    not_conditions = ('flight', 'seed', 'flight_index', 'n_frames', 'row_group', 'row_offset')
+    not_conditions = ('flight', 'seed', 'flight_index', 'n_frames')
     return [c for c in table.select_dtypes('number') if c not in not_conditions and table[c].nunique() > 1]
 
 
