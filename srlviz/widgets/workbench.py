@@ -47,7 +47,7 @@ from .base import SHARED_TRAITS, Explorer, Quiet, Selection, check_choice, on_ch
 from .board import ScoreBoard, check_answers
 from .maps import CodesExplorer
 from .moment import Moment
-from .probe import ProbeHeatmap
+from .probe import ProbeHeatmap, labelled_probes
 from .qedr import QEDRMatrix
 from .views import PictureView
 
@@ -439,12 +439,9 @@ class Workbench(Explorer):
     @classmethod
     def of_results(cls, results: Results, **options) -> 'Workbench':
         """Open the probes of results about one recording beside the map of their codes."""
-        answers, codes = {}, results.codes
-        for (method, _, question), answer in results.answers.items():
-            if answer.question.name == 'probe':
-                answers[results.label(method, question)] = answer
+        codes = results.codes
         options = dict(maps=code_maps(codes) or None, codes=codes) | options
-        return cls(None, answers, results.recording, **options)
+        return cls(*labelled_probes(results), results.recording, **options)
 
     def _make_explorers(self) -> dict[str, Explorer]:
         "Make the explorers of the data, by the name of their tab."
