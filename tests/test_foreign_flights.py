@@ -105,6 +105,11 @@ def change_shard(folder, change):
     update_checksums(folder)
 
 
+def exchange(a, b, name):
+    "Exchange a value of two rows of a table"
+    a[name], b[name] = b[name], a[name]
+
+
 def read_all(folder):
     "Read a part of every array of a set"
     for e in read_flights(folder):
@@ -640,7 +645,7 @@ EPISODES = {
     'a name that is markup': (lambda r: r[2].update(key='<img src=x>'), 'episode key'),
     'two flights at one row': (lambda r: r[2].update(row=r[1]['row']), "'row'"),
     'a row below 0': (lambda r: r[0].update(row=-1), "'row'"),
-    'rows of another flight': (lambda r: (r[2].update(row=r[3]['row']), r[3].update(row=r[2]['row'])), ''),
+    'rows of another flight': (lambda r: exchange(r[2], r[3], 'row'), 'rows for the episode'),
     'another shard': (lambda r: r[2].update(shard=7), 'steps/007.parquet'),
     'text for a number': (lambda r: [x.update(length='267') for x in r], 'length'),
     'a number for text': (lambda r: [x.update(ended=3) for x in r], 'ended'),
