@@ -367,7 +367,7 @@ class ScoreBoard(Board, Explorer):
     answers : (keys of a cell's row and column), or (keys of its column) -> an answer with `truth` and `predicted`
     recording : the recording of the answers; None opens no steps
     rows, columns : columns of the table, one or several; 'label' is the method and what distinguishes it from others
-    order : as in `plot_scores`
+    order : as in `score_grid`
     words : function from the key of a row or column to its label
     detail : function (board) -> figures of the chosen cell; None draws the answer, or ranks the row
     viewer : function (recording) -> explorer with episode and t; `Moment` if None
