@@ -68,7 +68,7 @@ def answer_intervals(answer: Answer, baseline: Answer | None = None) -> pd.DataF
     for name, metric in answer.metrics.items():
         values = answer.values(name)
         table = pd.DataFrame(dict(metric=name, target=values.index.astype(str), value=values.to_numpy(float)))
-        if metric.resampled and answer.has_items and len(answer.truth):
+        if metric.resampled and answer.has_items and 'episode' in answer.truth.index.names and len(answer.truth):
             interval = answer.interval(name)
             table = table.assign(low=interval['low'], high=interval['high'], episodes=interval['n'])
             try:
@@ -211,14 +211,16 @@ class ResultTable:
         columns = [Column('metric', [f'{row.metric.label} {arrows[row.metric.better]}' for row in rows])]
         for key in own:
             texts = [value_words(row.scores[key]) if key in row.scores else '–' for row in rows]
-            columns.append(Column(results.label(*key), texts, key))
+            columns.append(Column(results.label(*key, self.task), texts, key))
         for key in own:
-            title = f'− {results.baseline}' if len(own) == 1 else f'{results.label(*key)} − {results.baseline}'
+            title = (
+                f'− {results.baseline}' if len(own) == 1 else f'{results.label(*key, self.task)} − {results.baseline}'
+            )
             texts = [value_words(row.scores[key], 'difference') if key in row.scores else '' for row in rows]
             columns.append(Column(title, texts))
         for key in keys[len(own) :]:
             texts = [number(row.scores[key]['value']) if key in row.scores else '–' for row in rows]
-            columns.append(Column(results.label(*key), texts, key))
+            columns.append(Column(results.label(*key, self.task), texts, key))
         return [column for column in columns if not {*column.texts} <= {'', '–'}]
 
     def words(self) -> pd.DataFrame:

@@ -199,19 +199,19 @@ class Results:
             raise unknown(kind, f'{name!s:.80}', known)
         return name or next(iter(known), '')
 
-    def label(self, method: str, question: str) -> str:
+    def label(self, method: str, question: str, task: str) -> str:
         """Name a representation as it was asked: `net · standardized` for `probe · standardized`.
 
         Codes that cannot be standardized, as they are constant, have their plain name.
         """
         _, dot, how = question.partition(' · ')
         is_standardized = getattr(self.questions.get(question), 'norm', 'none') != 'none'
-        return method if is_standardized and (method, question) in self._plain else f'{method}{dot}{how}'
+        return method if is_standardized and (method, question, task) in self._plain else f'{method}{dot}{how}'
 
     @cached_property
-    def _plain(self) -> set[tuple[str, str]]:
-        "(method, question) of codes that were not standardized"
-        return {*cells_of(self.scores[self.scores['norm'] == 'none'], ('method', 'group'))}
+    def _plain(self) -> set[tuple[str, str, str]]:
+        "(method, question, task) of codes that were not standardized"
+        return {*cells_of(self.scores[self.scores['norm'] == 'none'], ('method', 'group', 'task'))}
 
     def labelled(self, metric: str, task: str = '') -> dict[str, Answer]:
         """List the answers that have a metric, by label."""
@@ -219,7 +219,7 @@ class Results:
         found = {}
         for method, where, question in self.answers:
             if where == task and metric in self.questions[question].metrics:
-                found[self.label(method, question)] = self.answers[method, where, question]
+                found[self.label(method, question, task)] = self.answers[method, where, question]
         return found
 
     def targets(self, metric: str, task: str = '') -> pd.DataFrame:
@@ -230,7 +230,7 @@ class Results:
         """
         task = self._one('task', task, self.tasks)
         rows = self.scores[(self.scores['metric'] == metric) & (self.scores['task'] == task)]
-        labels = [self.label(method, question) for method, question in zip(rows['method'], rows['group'])]
+        labels = [self.label(method, question, task) for method, question in zip(rows['method'], rows['group'])]
         table = rows.assign(label=labels).pivot_table('value', 'target', 'label', sort=False)
         names = [name for name in table.index if name != 'mean']
         averaged = len(names) != 1 and 'target' in self.metric(metric).mean_over
@@ -488,17 +488,25 @@ def results_of_answers(answers: Mapping[str, Answer | Sequence[Answer]], recordi
     answers : method -> an answer, or several to one question, such as those along a regularization path
     """
     task = getattr(recording, 'name', '') or 'own'
-    found, questions, tables = {}, {}, []
+    given = []
     for method, several in answers.items():
-        several = list(several) if isinstance(several, (list, tuple)) else [several]
-        for number, answer in enumerate(several, 1):
-            question = answer.question.name
-            if len(several) > 1:
-                question += f' · {answer.about.get("protocol") or number}'
-            question = unique_name(question, {q for m, _, q in found if m == str(method)})
-            questions.setdefault(question, answer.question)
-            found[str(method), task, question] = answer
-            tables.append(answer.scores(study='own', task=task, method=str(method), group=question))
+        given += [(str(method), answer) for answer in (several if isinstance(several, (list, tuple)) else [several])]
+    asked = {}  # name -> its questions: one name for each set of arguments
+    for _, answer in given:
+        asked.setdefault(answer.question.name, {})[repr(answer.question)] = answer
+    names, questions = {}, {}
+    for name, of_name in asked.items():
+        for number, (arguments, answer) in enumerate(of_name.items(), 1):
+            how = f' · {answer.about.get("protocol") or number}' if len(of_name) > 1 else ''
+            names[arguments] = unique_name(name + how, questions)
+            questions[names[arguments]] = answer.question
+    found, tables = {}, []
+    for method, answer in given:
+        question = names[repr(answer.question)]
+        if (method, task, question) in found:
+            raise ValueError(f"answers: {method!r:.80} has two answers to {question!r:.80} with the same arguments")
+        found[method, task, question] = answer
+        tables.append(Answer.scores(answer, study='own', task=task, method=method, group=question))
     recordings = {} if recording is None else {task: recording}
     about = dict(recordings={name: about_recording(r) for name, r in recordings.items()})
     return Results(merge_scores(*tables), questions, found, recordings=recordings, about=about)

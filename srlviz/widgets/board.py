@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import ipywidgets as W
+import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import traitlets
@@ -20,7 +21,7 @@ from ..core.glossary import define
 from ..core.metrics import find_metric, may_average, metric_label
 from ..core.names import unknown
 from ..core.recordings import Recording
-from ..core.questions import Answer, warning_words, worst_items
+from ..core.questions import Answer, has_steps, warning_words, worst_items
 from ..core.results import Results
 from ..core.scores import with_labels
 from ..figures.inks import MUTED
@@ -314,14 +315,14 @@ def blank_figure(words: str) -> go.Figure:
 
 
 def largest_error(answer: Answer, factor: str = '') -> tuple[str, int, int] | None:
-    """Find the factor, episode and step where predictions are most wrong; the first, if none is; None without items.
+    """Find the factor, episode and step where predictions are most wrong; the first, if none is; None without steps.
 
     Errors of factors are compared as by `Answer.worst`; `factor` looks at one alone.
     """
     truth, predicted = answer.truth, answer.predicted
     if factor:
         truth, predicted = truth[[factor]], predicted[[factor]]
-    if not truth.size:
+    if not truth.size or not has_steps(truth.index):
         return None
     worst = worst_items(truth, predicted, n=1)
     if not len(worst):
@@ -364,7 +365,8 @@ class ScoreBoard(Board, Explorer):
     Parameters
     ----------
     scores : a score table
-    answers : (keys of a cell's row and column), or (keys of its column) -> an answer with `truth` and `predicted`
+    answers : (metric and target of a cell, and keys of its column), (keys of its row and column), or (keys of its
+        column) -> an answer with `truth` and `predicted`
     recording : the recording of the answers; None opens no steps
     rows, columns : columns of the table, one or several; 'label' is the method and what distinguishes it from others
     order : as in `score_grid`
@@ -389,7 +391,7 @@ class ScoreBoard(Board, Explorer):
     metric, task, factor, method, against = (traitlets.Unicode('') for _ in range(5))
     cell, episode, t = traitlets.Tuple(), traitlets.Int(0), traitlets.Int(0)
     shared = dict(task='task', target='factor', label='method', method='method')  # column -> trait that others share
-    moment = None
+    moment, _joined = None, ()
 
     def __init__(
         self,
@@ -435,18 +437,26 @@ class ScoreBoard(Board, Explorer):
     @classmethod
     def of_results(cls, results: Results, **options) -> 'ScoreBoard':
         """Open results: targets x representations if they are of one recording, else the table of scores."""
+        if not len(results.scores):
+            raise ValueError(f"there are no scores: {'; '.join(results.reasons.values()) or 'no question was asked'}")
         if not results.questions or len(results.tasks) != 1:
             return super().of_results(results, **options)
-        answers = {}
-        for (method, _, question), answer in results.answers.items():
-            answers[(results.label(method, question),)] = answer
-        scores = results.scores
-        scores = scores.assign(method=[results.label(*key) for key in zip(scores['method'], scores['group'])])
+        (task,), scores = results.tasks, results.scores
+        asked = [*zip(scores['method'], scores['group'])]
+        labels = {key: results.label(*key, task) for key in dict.fromkeys(asked)}
+        cells = scores.assign(label=[labels[key] for key in asked])[['label', 'metric', 'target', 'seed', 'group']]
+        if cells.drop(columns='group').duplicated().any():  # two questions in one cell
+            labels = {(method, question): f'{method} · {question}' for method, question in labels}
+        scores = scores.assign(method=[labels[key] for key in asked])
         is_mean = scores['target'] == 'mean'
         scores = scores[~(is_mean & scores['metric'].isin(scores.loc[~is_mean, 'metric']))]
-        recording = results.recordings.get(results.tasks[0])
-        options = dict(rows='target', columns='method', unscored=_unscored(answers)) | options
-        return cls(scores, answers, recording, **options)
+        answers = {}
+        for (method, _, question), answer in results.answers.items():
+            rows = scores[(scores['method'] == labels.get((method, question))) & (scores['group'] == question)]
+            for metric, target in zip(rows['metric'], rows['target']):
+                answers[metric, target, labels[method, question]] = answer
+        options = dict(rows='target', columns='method', unscored=_unscored(results.answers)) | options
+        return cls(scores, answers, results.recordings.get(task), **options)
 
     def arrange(self, recording: Recording | None, viewer: Callable[[Recording], Explorer] | None = None, n: int = 1):
         """Arrange the map beside the chosen cell and, with a recording, its moment; of `n` views the last has steps."""
@@ -457,14 +467,27 @@ class ScoreBoard(Board, Explorer):
         right = [self.menu_row('cell'), self.hint, *self.details]
         if recording is not None:
             self.moment = (viewer or Moment)(recording)
-            self.bind(**{name: (self.moment, name) for name in ('episode', 't', 'hovered')})
             right.append(self.moment)
+            self.show_moment(recording)
         self.sides = two_columns([self.heat], right)
         self.children = [self.menu_row(), self.status, self.sides]
         self.over_time = self.details[n - 1]
         self.on(self.over_time, 'cursor', lambda t: None if t is None else self.set_trait('t', t))
         self.on(self, 'episode', lambda _: self.draw_detail())
         self.share_hover(self.over_time)
+
+    def show_moment(self, recording: Recording | None):
+        """Show the moment of a recording; None hides it."""
+        for joined in self._joined:
+            joined.unlink()
+        self.moment.layout.display = 'none' if recording is None else ''
+        if recording is None:
+            self._joined = ()
+            return
+        if getattr(self.moment, 'recording', recording) is not recording:
+            self.moment.recording = recording
+        names = ('episode', 't', 'hovered')
+        self._joined = [traitlets.link((self.moment, name), (self, name)) for name in names]
 
     def rows_of_metric(self) -> pd.DataFrame:
         """Return the rows of the chosen metric."""
@@ -484,7 +507,9 @@ class ScoreBoard(Board, Explorer):
 
     def answer_of(self, column: tuple) -> Answer | None:
         """Return the answer in a column of the chosen row, or None."""
-        return self.answers.get((*self.cell[: len(self.row_names)], *column)) or self.answers.get(column)
+        row = tuple(self.cell[: len(self.row_names)])
+        keys = (self.metric, self.factor, *column), (*row, *column), column
+        return next((self.answers[key] for key in keys if key in self.answers), None)
 
     @property
     def answer(self) -> Answer | None:
@@ -499,10 +524,9 @@ class ScoreBoard(Board, Explorer):
 
     def columns_with_answer(self) -> dict[str, tuple]:
         """List the columns that have predictions in the row of the chosen cell: label -> key."""
-        row, found = tuple(self.cell[: len(self.row_names)]), {}
-        for key in self.answers:
-            column = key[-len(self.column_names) :]
-            if key in ((*row, *column), column):
+        found = {}
+        for column in dict.fromkeys(key[-len(self.column_names) :] for key in self.answers):
+            if self.answer_of(column) is not None:
                 found[self.words(column)] = column
         return found
 
@@ -522,6 +546,8 @@ class ScoreBoard(Board, Explorer):
                 for trait, value in zip(traits, self.cell):
                     if trait and value != 'all':
                         self.set_trait(trait, str(value))
+                    elif trait == 'factor':
+                        self.factor = ''  # a mean
             elif name in traits and self.cell:
                 cell = list(self.cell)
                 cell[traits.index(name)] = change['new']
@@ -531,7 +557,7 @@ class ScoreBoard(Board, Explorer):
         self.report_errors(self.draw)
 
     def read_press(self, data: list) -> dict:
-        return dict(cell=tuple(data)) if len(data) == len(self.names) and data[0] != '' else {}
+        return dict(cell=tuple(data)) if len(data) == len(self.names) and any(data) else {}
 
     def set_cell(self, **chosen):
         self.cell = chosen['cell']
@@ -539,9 +565,8 @@ class ScoreBoard(Board, Explorer):
 
     def seek_worst(self):
         """Go to the target and the step of the largest error of the chosen cell."""
-        answer = self.answer
-        one = self.factor if 'target' in self.names else ''
-        if answer is None or one and one not in answer.truth:
+        answer, one = self.answer, self.factor if 'target' in self.names else ''
+        if answer is None or 'target' in self.names and one not in answer.truth:
             return
         if found := largest_error(answer, one):
             with self.quietly():
@@ -551,7 +576,7 @@ class ScoreBoard(Board, Explorer):
     def seek(self, episode: int, t: int = 0):
         """Go to a step."""
         with self.quietly():
-            if self.moment is not None:
+            if self._joined:
                 self.moment.seek(episode, t)
             self.episode, self.t = episode, t
         self.draw_detail()
@@ -577,7 +602,10 @@ class ScoreBoard(Board, Explorer):
     def trace(self, height: int = 260) -> go.Figure:
         """Draw true and predicted values of the target over the steps of the episode, with those to compare."""
         truth = self.answer.truth[self.factor]
-        here = truth.index.get_level_values('episode') == self.episode
+        here = np.zeros(len(truth), bool)
+        if has_steps(truth.index):
+            here = (truth.index.get_level_values(0) == self.episode) & truth.notna().to_numpy()
+            here &= self.answer.predicted[self.factor].notna().to_numpy()
         if not here.any():
             return blank_figure(f'There are no predictions for episode {self.episode}.')
         over = {}
@@ -587,7 +615,7 @@ class ScoreBoard(Board, Explorer):
         return plot_probe_trace(
             truth[here],
             self.answer.predicted[self.factor][here],
-            truth.index.get_level_values('t')[here].to_numpy(),
+            truth.index.get_level_values(1)[here].to_numpy(),
             factor=self.factor,
             method=self.method or str(self.cell[-1]),
             episode=self.episode,
@@ -607,7 +635,7 @@ class ScoreBoard(Board, Explorer):
 
     def figures(self) -> list[go.Figure]:
         """Draw everything that `to_html` writes: the map, the chosen cell, and the moment."""
-        return [*super().figures(), *([] if self.moment is None else [self.moment.figure()])]
+        return [*super().figures(), *([self.moment.figure()] if self._joined else [])]
 
 # %% ../../nbs/08_widgets/09_board.ipynb #cf6296fb
 def _unscored(answers: Mapping[tuple, Answer]) -> dict[str, dict[tuple, str]]:

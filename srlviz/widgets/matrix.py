@@ -73,8 +73,9 @@ class CrossMatrix(ScoreBoard):
         self.results, self.answers, self.recordings = results, results.answers, results.recordings
         self.headlines = {name: question.headline for name, question in results.questions.items()}
         self.make_parts(task=task, question=question or self._first_question())
-        first = self.recordings.get(self.task) or next(iter(self.recordings.values())) if self.recordings else None
-        self.arrange(first, n=2)
+        self.arrange(next(iter(self.recordings.values()), None), n=2)
+        if self.moment is not None:
+            self.show_moment(self.recordings.get(self.task))
         self.start_reacting()
         self.draw()
         if self._is_card():
@@ -83,11 +84,16 @@ class CrossMatrix(ScoreBoard):
     @classmethod
     def fits(cls, results: Results) -> int:
         kinds = {question.name for question in results.questions.values()}
-        return 2 * (len(kinds) > 1 or len(results.tasks) > 1 or bool(results.reasons)) * bool(kinds)
+        several = len(kinds) > 1 or len(results.tasks) > 1 or bool(results.reasons)
+        return 2 if kinds and several else 0
 
     @classmethod
     def of_results(cls, results: Results, **options) -> 'CrossMatrix':
-        """Open results."""
+        """Open results of questions."""
+        if not results.questions:
+            raise ValueError(
+                f"{cls.__name__} shows results of questions, not a table of scores; open it as a ScoreBoard"
+            )
         return cls(results, **options)
 
     def listed(self) -> list[str]:
@@ -122,10 +128,9 @@ class CrossMatrix(ScoreBoard):
         self.seek_worst()
 
     def follow(self, *names: str):
-        if 'task' in names and self.moment is not None and self.task in self.recordings:
+        if 'task' in names and self.moment is not None:
             with self.quietly():
-                self.episode = self.t = 0
-                self.moment.recording = self.recordings[self.task]
+                self.show_moment(self.recordings.get(self.task))
         super().follow(*names)
 
     def cell_data(self) -> list:

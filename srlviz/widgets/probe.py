@@ -16,7 +16,7 @@ import traitlets
 
 from ..core.recordings import Recording
 from ..core.metrics import metric_label
-from ..core.questions import Answer, warning_words, worst_items
+from ..core.questions import Answer, has_steps, warning_words, worst_items
 from ..core.results import Results
 from ..core.scores import merge_scores, with_labels
 from ..core.views.cameras import pick_camera
@@ -80,7 +80,7 @@ class _FactorPredictions:
     ----------
     truth, predicted : Series over (episode, t); None without a result
     second : predictions of `against` for the same steps, or None
-    worst : the table of `worst_items`, empty if no prediction is wrong
+    worst : the table of `worst_items`, empty if no prediction is wrong;  has_steps : whether rows are steps of episodes
     """
 
     def __init__(self, results: Mapping, factor: str, method: str, against: str = '', names=()):
@@ -90,18 +90,20 @@ class _FactorPredictions:
         self.names = tuple(names)
         known = {name: result for name, result in results.items() if factor in result.truth}
         self.truth = self.predicted = self.second = None
-        self.worst = worst_items(pd.DataFrame(), pd.DataFrame())
+        self.worst, self.has_steps = worst_items(pd.DataFrame(), pd.DataFrame()), False
         if method in known:
             self.truth = known[method].truth[factor]
             self.predicted = known[method].predicted[factor]
-            pair = (column.to_frame().rename_axis(['episode', 't']) for column in (self.truth, self.predicted))
-            self.worst = worst_items(*pair)
+            self.has_steps = has_steps(self.truth.index)
+            if self.has_steps:
+                pair = (column.to_frame().rename_axis(['episode', 't']) for column in (self.truth, self.predicted))
+                self.worst = worst_items(*pair)
             if against in known and known[against].truth.index.equals(self.truth.index):
                 self.second = known[against].predicted[factor]
 
     def episodes(self) -> list[int]:
         """List the episodes of the test split."""
-        return [] if self.truth is None else [int(i) for i in self.truth.index.unique(0)]
+        return [int(i) for i in self.truth.index.unique(0)] if self.has_steps else []
 
     def places(self) -> list[tuple[int, int]]:
         """List (episode, t) of the worst steps."""
@@ -132,7 +134,7 @@ class _FactorPredictions:
 
     def trace(self, episode: int, height: int = 260) -> go.Figure:
         """Draw true against predicted over the steps of an episode."""
-        if self.truth is None:
+        if not self.has_steps:
             return _empty_figure(height)
         steps = self.truth.index.get_level_values(0) == episode
         fig = plot_probe_trace(
@@ -455,13 +457,15 @@ def labelled_probes(results: Results) -> tuple[pd.DataFrame, dict[str, Answer]]:
     key = {name: first[name] for name in ('study', 'task', 'data', 'inputs', 'budget', 'seed')}
     recording = results.recordings.get(results.tasks[0])
     groups = {} if recording is None else {f.name: f.group for f in recording.factors}
-    tables = []
+    tables = {}  # constant codes, which cannot be standardized, have one answer twice
     for (method, _, _), answer in probed.items():
-        tables.append(answer.scores(method=method, groups=groups, **key))
-    scores, answers = with_labels(merge_scores(*tables)), {}
-    for table, answer in zip(tables, probed.values()):
-        same = (scores[['method', 'norm', 'protocol']] == table[['method', 'norm', 'protocol']].iloc[0]).all(axis=1)
-        answers.setdefault(scores.loc[same, 'label'].iloc[0], answer)
+        table = answer.scores(method=method, groups=groups, **key)
+        if len(table):
+            tables.setdefault(tuple(table[['method', 'norm', 'protocol']].iloc[0]), (table, answer))
+    scores, answers = with_labels(merge_scores(*(table for table, _ in tables.values()))), {}
+    for names, (_, answer) in tables.items():
+        same = (scores[['method', 'norm', 'protocol']] == [*names]).all(axis=1)
+        answers[scores.loc[same, 'label'].iloc[0]] = answer
     return scores, answers
 
 
@@ -549,9 +553,11 @@ class ProbeHeatmap(Board, Explorer):
             is_shown = scores['metric'].isin(['f1', 'accuracy']) & (scores['target'] != 'mean')
             is_shown &= (scores['study'] == 'atari') & (scores['source'] != 'paper')
             return 3 * (is_shown.any() and scores['task'].nunique() == 1)
-        kinds = {question.name for question in results.questions.values()}
-        is_one = len(results.tasks) == 1 and bool(results.answers)
-        return 3 * (is_one and 'probe' in kinds and kinds <= {'probe', 'regression'})
+        asked = {question: results.questions[question] for _, _, question in results.answers}
+        kinds = {question.name for question in asked.values()}
+        norms = [question.norm for question in asked.values() if question.name == 'probe']
+        is_one = len(results.tasks) == 1 and results.scores['seed'].nunique() == 1 and len({*norms}) == len(norms)
+        return 3 if is_one and norms and kinds <= {'probe', 'regression'} else 0
 
     @classmethod
     def of_results(cls, results: Results, **options) -> 'ProbeHeatmap':

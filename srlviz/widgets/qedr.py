@@ -180,8 +180,10 @@ def _table_by_episode(codes: Sequence, recording: Recording, truth: pd.DataFrame
     """Return the table of codes by episode, with the factors of the recording and those that only `truth` has."""
     if not (np.asarray(recording.split) != '').any():
         recording = recording.replace(split=['test'] * len(recording))
-    X, Y = align(codes, recording)
+    X, Y = align(codes, recording, gaps=True)
     table = _table_by_split(X, Y, None)
+    known = np.isfinite(table.codes).all(axis=1)
+    table = table if known.all() else _CodeTable(table.codes[known], table.factors[known])
     if truth is None:
         return table
     truth = _named_factors(truth)
@@ -421,8 +423,10 @@ class QEDRMatrix(Board, Explorer):
 
     @classmethod
     def fits(cls, results: Results) -> int:
-        kinds = {question.name for question in results.questions.values()}
-        return 3 * (kinds == {'qedr'} and len(results.tasks) == 1 and bool(results.answers))
+        asked = {results.questions[question] for _, _, question in results.answers}
+        apart = {(q.regressor, getattr(q, 'compat', ''), getattr(q, 'alpha', 0)) for q in asked if q.name == 'qedr'}
+        is_shown = asked and len(apart) == len(asked) and len(results.tasks) == 1
+        return 3 if is_shown and results.scores['seed'].nunique() == 1 else 0
 
     @classmethod
     def of_results(cls, results: Results, *, codes: Mapping | None = None, **options) -> 'QEDRMatrix':
@@ -430,7 +434,12 @@ class QEDRMatrix(Board, Explorer):
         found = {}
         for (method, _, _), answer in results.answers.items():
             found.setdefault(method, []).append(answer)
-        return cls(found, codes or results.codes or None, results.recordings.get(results.tasks[0]), **options)
+        return cls(
+            found,
+            (results.codes or None) if codes is None else codes,
+            results.recordings.get(results.tasks[0]),
+            **options,
+        )
 
     @property
     def place(self) -> tuple[int, int] | None:
@@ -452,7 +461,9 @@ class QEDRMatrix(Board, Explorer):
         return super()._validate_choice(proposal)
 
     @on_change('threshold', 'signed', 'rows', 'recording')
-    def _on_page(self, _):
+    def _on_page(self, change):
+        if change['name'] == 'recording':
+            self.tables = {}
         self.follow()
 
     @on_change('episode', 't')
@@ -649,7 +660,7 @@ class QEDRMatrix(Board, Explorer):
             part.layout.display = '' if can_open else 'none'
         if not has_points:
             return
-        key = (self.method, self.regressor, self.alpha, self.code, self.factor, self.by)
+        key = (id(self._table()), self.regressor, self.alpha, self.code, self.factor, self.by)
         self.points.draw(self._points_figure, key)
         if with_step and not (self.points.is_seen and self._ring(self.points.figure)):
             self.points.draw(self._points_figure)

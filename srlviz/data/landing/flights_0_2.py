@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 
 from ...core.files import COUNT, FILES, LIST, TABLE, TEXT, Field, atomic_folder, check_fields, inside, is_whole
-from ...core.files import read_json, reading
+from ...core.files import is_real, read_json, reading
 from ...core.recordings import ENDINGS, SPLITS, Episode, Factor, Recording
 from ...core.storage import FACTOR_FIELDS, write_episode
 from ...core.storage.claims import write_request
 from ...core.storage.features import check_features
 from ...core.storage.manifest import file_checks, check_files, read_info
-from ...core.storage.parquet import read_table, value_kind
+from ...core.storage.parquet import open_footer, read_table, value_kind
 from ...core.storage.row_groups import LRUCache, StepFile
 from ...core.storage.video import FilmFile
 from srlviz.data.landing.flight_folder import (
@@ -48,8 +48,10 @@ _INFO: dict[str, Field] = dict(
     factors=LIST,
     files=FILES,
 )
+_FLIGHT_BYTES = 8  # of a row of the table of flights, at least: each has numbers of its own
 _FACTOR: dict[str, Field] = dict(name=TEXT, dtype=TEXT, per=(lambda x: x in ('frame', 'flight'), "'frame' or 'flight'"))
 _REQUEST: dict[str, Field] = dict(seed=COUNT, size=COUNT, columns=LIST, packages=TABLE, fixed=TABLE, runways=TEXT)
+_REQUEST |= dict(n=COUNT, camera=(lambda x: isinstance(x, bool), 'true or false'), field_of_view=(is_real, 'a number'))
 _ROW: dict[str, Field] = dict.fromkeys(('n_frames', 'row_offset', 'flight_index', 'seed'), COUNT)
 _ROW |= dict(data=TEXT, conditions=TABLE, events=LIST)
 _ROW |= dict(
@@ -90,6 +92,9 @@ class _OldSet:
         self.info = _read_info(path)
         file = inside(path, FLIGHT_TABLE)
         with reading(file, 'a table of flights', _ADVICE):
+            n = open_footer(file, 'a table of flights', _ADVICE)[0].num_rows
+            if n != self.info['n_flights'] or n > file.stat().st_size / _FLIGHT_BYTES:
+                raise ValueError(f"it has {n} flights; meta/info.json says {self.info['n_flights']}")
             table = read_table(file, nested=('conditions', 'events'))
             check_events(table)
             for f in self.info['factors']:
@@ -100,17 +105,16 @@ class _OldSet:
             self.flights = table.to_pylist()
             for i, row in enumerate(self.flights):
                 check_fields(row, _ROW, f'{file}: flight {i}')
-                if (
-                    row['flight_index'] != i
-                    or row['data'] not in self.info['files']
-                    or row['split'] not in (*SPLITS, '')
-                ):
-                    raise ValueError(f"flight {i} has another flight_index, an unknown split, or no file of rows")
-            if len(self.flights) != self.info['n_flights']:
-                raise ValueError(f"it has {len(self.flights)} flights; meta/info.json says {self.info['n_flights']}")
+                needed = [row['data'], *([row.get('video')] if self.info['video'] else [])]
+                if row['flight_index'] != i or any(name not in self.info['files'] for name in needed):
+                    raise ValueError(f"flight {i} has another flight_index, or no file of rows or film")
         file = inside(path, 'meta/request.json')
         request = check_fields(read_json(file, 'the request of a set of flights', _ADVICE), _REQUEST, file)
         self.request = {k: v for k, v in request.items() if k not in ('shard', 'group')}
+        video = self.info['video']
+        same_film = request['camera'] == bool(video) and request['size'] == (video or request)['size']
+        if request['n'] != n or not same_film:
+            raise ValueError(f"{file}: number of flights, camera or size are not those of the set; {_ADVICE}")
         self.sensors = read_sensors(path)
         with reading(path / 'meta/columns.csv', 'a table of sensors', _ADVICE):
             check_sensors(self.sensors, self.request['columns'])
@@ -131,12 +135,12 @@ class _OldSet:
         if info['video']:
             size = info['video']['size']
             obs['frame'] = FilmFile(inside(self.path, row['video']), (n, size, size, 3))
-        factors = {}
-        for f in info['factors']:
-            name = f['name']
-            factors[name] = arrays[name] if f['per'] == 'frame' else np.asarray(row[name], f['dtype'])
-        episode = Episode(obs, factors=factors, ended=row['ended'], name=flight_id(i))
         with reading(file.path, 'the rows of flights', _ADVICE):
+            factors = {}
+            for f in info['factors']:
+                name = f['name']
+                factors[name] = arrays[name] if f['per'] == 'frame' else np.asarray(row[name], f['dtype'])
+            episode = Episode(obs, factors=factors, ended=row['ended'], name=flight_id(i))
             request, known = self.request, {f.name: f for f in self.factors()}
             check_flight(episode, flight_id(i), request['columns'], known, request | dict(camera='frame' in obs))
         return episode
@@ -170,6 +174,8 @@ def convert_flights(old: str | Path, new: str | Path) -> Recording:
     """
     if not Path(old).is_dir():
         raise FileNotFoundError(f"there is no set of flights at {str(old)!r}")
+    if Path(new).resolve().is_relative_to(Path(old).resolve()):
+        raise ValueError(f"new: {str(new)!r} is inside the old set, which stays as it is; name another folder")
     source = _OldSet(Path(old))
     with atomic_folder(new) as out:
         split_of = {}

@@ -1,0 +1,155 @@
+"""Boards of results: what `fits` promises opens, and shows the numbers of the chosen cell and its recording."""
+
+from dataclasses import replace
+
+import numpy as np, pandas as pd, pytest
+
+import srlviz
+from srlviz.core.metrics import questions
+from srlviz.core.names import catalog
+from srlviz.core.recordings import Episode, Factor, Recording
+from srlviz.core.results import Results, results_of_answers
+from srlviz.evaluate.ask import ask
+from srlviz.widgets.board import Board, ScoreBoard
+from srlviz.widgets.matrix import CrossMatrix
+from srlviz.widgets.probe import ProbeHeatmap
+from srlviz.widgets.qedr import QEDRMatrix
+
+BOARDS = [board for board in catalog('widgets').values() if issubclass(board, Board)]
+PROBE, REGRESSION, QEDR = (questions()[name] for name in ('probe', 'regression', 'qedr'))
+QUICK = PROBE.defaults | dict(epochs=3, patience=3)
+
+
+def record(name: str = 'rooms', n: int = 10, seed: int = 0, text: bool = False):
+    "A class and a number, and codes that know both"
+    random, episodes, codes = np.random.default_rng(seed), [], []
+    for _ in range(n):
+        room, x = random.integers(0, 3, 30), random.normal(size=30).cumsum()
+        factors = dict(room=room.astype(str) if text else room, x=x.astype('f4'))
+        episodes.append(Episode(dict(vector=random.normal(size=(30, 3)).astype('f4')), factors=factors))
+        known = np.eye(3)[room] + 0.3 * random.normal(size=(30, 3))
+        codes.append(np.c_[known, x + 0.1 * random.normal(size=30)].astype('f4'))
+    factors = [Factor('room', kind='categorical'), Factor('x', kind='continuous')]
+    return Recording(episodes, name, None, factors).with_split(probe=0.4, valid=0.2, test=0.4), codes
+
+
+ROOMS, CODES = record()
+OTHER, OTHER_CODES = record('other', 6, 1)
+CONSTANT = [np.ones_like(c) for c in CODES]
+GAPS = [np.where(np.arange(30)[:, None] < 5, np.nan, c) for c in CODES]
+
+
+def asked(codes, what, recording=ROOMS, **more) -> Results:
+    codes = codes if isinstance(codes, dict) else dict(net=codes)
+    return ask(codes, recording, what, progress=False, **more)
+
+
+def several_seeds() -> Results:
+    results = asked(CODES, dict(probe=PROBE(**QUICK)))
+    again = results.scores.assign(seed=1, value=results.scores['value'] / 2)
+    return replace(results, scores=pd.concat([results.scores, again], ignore_index=True))
+
+
+ODD = dict(
+    probe=lambda: asked(CODES, dict(probe=PROBE(**QUICK), regression=REGRESSION())),
+    constant=lambda: asked(
+        dict(net=CONSTANT, good=CODES),
+        {'probe': PROBE(**QUICK | dict(norm='none')), 'probe · standardized': PROBE(**QUICK)},
+    ),
+    two_probes=lambda: asked(CODES, {'probe · fast': PROBE(**QUICK), 'probe · slow': PROBE(**QUICK | dict(epochs=6))}),
+    text=lambda: asked(record(text=True)[1], ['probe', 'regression'], record(text=True)[0]),
+    qedr=lambda: asked(CODES, ['qedr']),
+    gaps=lambda: asked(GAPS, ['qedr']),
+    two_qedr=lambda: asked(CODES, {'qedr · a': QEDR(), 'qedr · b': QEDR(tol=1e-5)}),
+    seeds=several_seeds,
+    only_reasons=lambda: asked(CODES, ['belief']),
+    two_recordings=lambda: ask(
+        dict(net=dict(rooms=CODES, other=OTHER_CODES)), [ROOMS, OTHER], ['selectivity'], progress=False
+    ),
+    without_answers=lambda: replace(asked(CODES, ['selectivity', 'rank']), answers={}, recordings={}),
+)
+
+
+@pytest.mark.filterwarnings('ignore')
+@pytest.mark.parametrize('name', ODD)
+def test_a_board_that_fits_opens(name, tmp_path):
+    results = ODD[name]()
+    fitting = [board for board in BOARDS if board.fits(results)]
+    for board in fitting:
+        if len(results.scores) or board is not ScoreBoard:
+            opened = board.of_results(results, interactive=True)
+            assert all(figure.to_json() for figure in opened.figures())
+    best = srlviz.explore(results, interactive=False)
+    assert type(best) is max(fitting, key=lambda board: board.fits(results))
+    assert best.to_html(tmp_path / 'board.html').stat().st_size
+
+
+def test_results_of_answers_keep_questions_apart():
+    "Answers to one question with two sets of arguments are two questions, and scores name the question"
+    few, many = (QEDR(alpha=alpha).ask(CODES, ROOMS, progress=False) for alpha in (0.01, 0.5))
+    results = results_of_answers(dict(a=few, b=many), ROOMS)
+    assert sorted(q.alpha for q in results.questions.values()) == [0.01, 0.5]
+    probe = PROBE(**QUICK).ask(CODES, ROOMS, progress=False)
+    results = results_of_answers(dict(net=probe), ROOMS)
+    assert set(results.scores['group']) == {'probe'}
+    assert results.targets('f1').loc['room', 'net'] == pytest.approx(probe.values('f1')['room'])
+    with pytest.raises(ValueError, match='net.*two'):
+        results_of_answers(dict(net=[probe, probe]), ROOMS)
+
+
+def test_labels_are_of_their_recording():
+    "Codes that are constant in one recording keep both probes apart in another"
+    codes = dict(net=dict(rooms=CONSTANT, other=OTHER_CODES))
+    kinds = {'probe': PROBE(**QUICK | dict(norm='none')), 'probe · standardized': PROBE(**QUICK)}
+    results = ask(codes, [ROOMS, OTHER], kinds, progress=False)
+    assert [*results.targets('f1', 'other')] == ['net', 'net · standardized']
+    assert len(results.labelled('f1', 'other')) == 2 and [*results.targets('f1', 'rooms')] == ['net']
+
+
+def test_a_cell_opens_the_answer_to_its_question():
+    results = asked(CODES, dict(probe=PROBE(**QUICK), regression=REGRESSION()))
+    board = ScoreBoard.of_results(results, interactive=True)
+    for metric, target, question in ('f1', 'room', 'probe'), ('r2_linear', 'x', 'regression'):
+        board.metric = metric
+        board.press(dict(data=[target, 'net']))
+        assert board.answer.question.name == question and board.factor == target
+    board.metric = 'f1'
+    board.press(dict(data=['room', 'net']))
+    board.press(dict(data=['all', 'net']))  # a mean has no predictions
+    assert board.answer is None and board.factor == ''
+
+
+def test_probes_of_several_seeds_are_not_shown_as_one():
+    assert not ProbeHeatmap.fits(several_seeds())
+
+
+def test_a_recording_that_is_missing_shows_no_moment():
+    results = ODD['two_recordings']()
+    board = CrossMatrix(replace(results, recordings=dict(other=OTHER)), interactive=True)
+    board.set_cell(task='rooms')
+    assert board.moment.layout.display == 'none' and len(board.figures()) == len(board.detail_figures()) + 1
+    board.set_cell(task='other')
+    assert board.moment.layout.display == '' and board.moment.recording is OTHER
+    assert (board.moment.episode, board.moment.t) == (board.episode, board.t)
+
+
+def test_points_follow_the_recording():
+    board = QEDRMatrix(QEDR().ask(CODES, ROOMS, progress=False), CODES, ROOMS, interactive=True)
+    before = board.points.figure.data[0].y
+    changed = [e.replace(factors={k: -np.asarray(v) for k, v in e.factors.items()}) for e in ROOMS]
+    board.recording = ROOMS.replace(episodes=changed)
+    assert np.allclose(board.points.figure.data[0].y, -np.asarray(before))
+
+
+def test_answers_without_episodes_open_without_steps():
+    rows = {split: np.concatenate([c for c, s in zip(CODES, ROOMS.split) if s == split]) for split in ROOMS.split}
+    truth = {}
+    for split in rows:
+        parts = [e.factors['room'] for e, s in zip(ROOMS, ROOMS.split) if s == split]
+        truth[split] = pd.DataFrame(dict(room=np.concatenate(parts)))
+    answer = PROBE(**QUICK).fit(rows, truth, seed=0, progress=False)
+    for board, cell in (ProbeHeatmap, ['', 'room', 'srlviz', 'net']), (ScoreBoard, ['room', 'net']):
+        opened = board.of_results(results_of_answers(dict(net=answer)), interactive=True)
+        opened.press(dict(data=cell))
+        assert opened.factor == 'room' and opened.figures()
+    assert results_of_answers(dict(net=answer)).intervals()['low'].isna().all()
