@@ -148,8 +148,9 @@ def test_answers_without_episodes_open_without_steps():
         parts = [e.factors['room'] for e, s in zip(ROOMS, ROOMS.split) if s == split]
         truth[split] = pd.DataFrame(dict(room=np.concatenate(parts)))
     answer = PROBE(**QUICK).fit(rows, truth, seed=0, progress=False)
-    for board, cell in (ProbeHeatmap, ['', 'room', 'srlviz', 'net']), (ScoreBoard, ['room', 'net']):
-        opened = board.of_results(results_of_answers(dict(net=answer)), interactive=True)
-        opened.press(dict(data=cell))
-        assert opened.factor == 'room' and opened.figures()
+    heat = ProbeHeatmap.of_results(results_of_answers(dict(net=answer)), interactive=True)
+    heat.choose('room', heat.method)
+    board = ScoreBoard.of_results(results_of_answers(dict(net=answer)), interactive=True)
+    board.press(dict(data=['room', 'net']))
+    assert heat.figures() and board.figures() and heat.factor == board.factor == 'room'
     assert results_of_answers(dict(net=answer)).intervals()['low'].isna().all()
