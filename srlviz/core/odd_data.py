@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['has_outlier', 'some_rows', 'has_heavy_tail', 'has_crowded_bin', 'varying_columns', 'is_constant', 'constant_factors',
-           'same_numbers', 'duplicate_factors', 'odd_codes', 'odd_factors', 'odd_data']
+           'same_numbers', 'duplicate_factors', 'mean_and_std', 'odd_codes', 'odd_factors', 'odd_data']
 
 # %% ../../nbs/00_core/11_odd_data.ipynb #f5ffa3db
 from collections.abc import Mapping, Sequence
@@ -95,8 +95,8 @@ def varying_columns(values: np.ndarray, dtype: np.dtype | None = None) -> np.nda
     """
     dtype = values.dtype if dtype is None else dtype
     step = np.finfo(dtype).eps if dtype.kind == 'f' else 0
-    values = values.astype(np.float64)
-    return np.ptp(values, axis=0) > 16 * step * np.abs(values).max(0)
+    low, high = values.min(0).astype(np.float64), values.max(0).astype(np.float64)
+    return high - low > 16 * step * np.maximum(np.abs(low), np.abs(high))
 
 
 def is_constant(column: pd.Series, dtype: np.dtype | None = None) -> bool:
@@ -145,6 +145,17 @@ def duplicate_factors(factors: pd.DataFrame) -> list[list[str]]:
     n_groups, group_of = connected_components(is_copy, directed=False)  # every column is in one group
     groups = [[name for name, of in zip(complete, group_of) if of == group] for group in range(n_groups)]
     return [names for names in groups if len(names) > 1]
+
+# %% ../../nbs/00_core/11_odd_data.ipynb #016a6f88
+def mean_and_std(values: np.ndarray, dtype: np.dtype | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Compute the mean and standard deviation of each column (n, n_columns), in double precision.
+
+    The deviation of a constant column is infinite, so that (x - mean) / std is 0; a column with NaN has NaN for both.
+
+    dtype : as of `varying_columns`
+    """
+    mean, std = values.mean(0, dtype=np.float64), values.std(0, dtype=np.float64)
+    return mean, np.where(varying_columns(values, dtype) | np.isnan(std), std, np.inf)
 
 # %% ../../nbs/00_core/11_odd_data.ipynb #3d8180aa
 _LEARNED_AND_TESTED = ('probe', 'test', 'shifted')

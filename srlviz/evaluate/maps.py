@@ -35,6 +35,7 @@ from srlviz.core.files import (
     write_npz,
 )
 from ..core.names import unknown
+from ..core.odd_data import mean_and_std
 from ..core.jobs.progress import Bar
 from ..core.recordings import code_arrays
 from .neighbours import NORMS
@@ -85,8 +86,8 @@ def _scaled(rows: np.ndarray, norm: str) -> np.ndarray:
         raise ValueError(f"a map takes at least 3 codes; got {len(rows)}")
     power = np.frexp(np.abs(rows).max(0))[1]  # scaled by a power of two, squares do not overflow or round differently
     rows = np.ldexp(rows, -power)
-    std = rows.std(0, dtype=np.float64)
-    varies = std > (1e-12 if rows.dtype == np.float64 else 1e-6)  # relative to the largest value
+    std = mean_and_std(rows)[1]
+    varies = np.isfinite(std)
     if not varies.any():
         raise ValueError(f"all {rows.shape[1]} codes are constant over {len(rows):,} steps; there is nothing to map")
     rows = rows[:, varies] - rows[:, varies].mean(0, dtype=np.float64)

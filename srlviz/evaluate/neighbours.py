@@ -13,6 +13,7 @@ import pandas as pd
 
 from ..core.files import check_whole
 from ..core.names import unknown
+from ..core.odd_data import mean_and_std
 from ..core.recordings import code_arrays
 
 # %% ../../nbs/06_evaluate/01_neighbours.ipynb #c087ee88
@@ -38,9 +39,9 @@ def _scaled_points(codes, norm, metric) -> np.ndarray:
     "Codes as one float32 array (N, n_codes), normalized and centred"
     points = np.concatenate(codes).astype(np.float32, copy=False)
     if norm == 'standardize':
-        std = points.std(0, dtype=np.float64)
-        points -= points.mean(0, dtype=np.float64).astype(np.float32)
-        points /= np.where(std > 0, std, 1).astype(np.float32)
+        mean, std = mean_and_std(points)
+        points -= mean.astype(np.float32)
+        points /= std.astype(np.float32)
     if metric == 'cosine':
         length = np.sqrt(np.einsum('ij,ij->i', points, points))
         n_zero = int((length == 0).sum())

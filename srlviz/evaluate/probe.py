@@ -15,6 +15,7 @@ import pandas as pd
 import torch
 
 from ..core.names import unknown
+from ..core.odd_data import mean_and_std
 from srlviz.core.questions import (
     Answer,
     Question,
@@ -251,9 +252,8 @@ def _scaled_codes(codes, norm):
     "Convert codes to float32 tensors (N, n_codes), standardized by 'probe' if requested; too large ones are refused"
     mean, std = 0.0, np.ones(1)
     if norm == 'standardize':
-        mean, std = codes['probe'].mean(0, dtype=np.float64), codes['probe'].std(0, dtype=np.float64)
-    scale = np.where(std > 0, std, 1)
-    scaled = {s: torch.from_numpy(((c - mean) / scale).astype(np.float32)) for s, c in codes.items()}
+        mean, std = mean_and_std(codes['probe'])
+    scaled = {s: torch.from_numpy(((c - mean) / std).astype(np.float32)) for s, c in codes.items()}
     for s, x in scaled.items():
         if x.numel() and x.abs().max() > _MAX_CODE:
             raise ValueError(

@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from ...core.names import unknown
-from ...core.odd_data import is_constant, varying_columns
+from ...core.odd_data import is_constant, mean_and_std
 from ...core.recordings import Recording
 
 # %% ../../../nbs/06_evaluate/disentanglement/03_inputs.ipynb #a0bc1f64
@@ -74,12 +74,10 @@ def _codes_of(codes: Mapping, names: Sequence[str]) -> dict[str, np.ndarray]:
 def _standardised(codes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     "Standardize by 'probe', in float64; constant codes are 0"
     reference = codes['probe'].astype(np.float64)
-    varying = varying_columns(codes['probe'])
     largest = np.abs(reference).max(0)
     unit = np.where((largest > 1e100) | (largest < 1e-100) & (largest > 0), largest, 1)  # squares would overflow
-    mean = (reference / unit).mean(0)
-    std = np.where(varying, (reference / unit).std(0), 1)
-    return {s: np.where(varying, (x / unit - mean) / std, 0) for s, x in codes.items()}
+    mean, std = mean_and_std(reference / unit, codes['probe'].dtype)
+    return {s: (x / unit - mean) / std for s, x in codes.items()}
 
 # %% ../../../nbs/06_evaluate/disentanglement/03_inputs.ipynb #c888b26a
 def _as_table(s: str, f) -> pd.DataFrame:

@@ -15,8 +15,9 @@ from torch import nn
 
 from ...core.files import check_whole
 from ...core.names import unknown
+from ...core.odd_data import mean_and_std
 from ...core.training import pick_device, seeded, train
-from .linear import ALPHAS, RidgePath, mean_and_scale
+from .linear import ALPHAS, RidgePath
 
 # %% ../../../nbs/06_evaluate/prediction/01_heads.ipynb #9d00d48e
 SELECT, NORMS = {'valid': 'valid', 'xeval': 'test'}, ('standardize', 'none')
@@ -30,8 +31,8 @@ def _known_rows(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def standardized(codes: Mapping[str, np.ndarray], by: str = 'probe') -> dict[str, np.ndarray]:
     """Standardize codes by the mean and standard deviation of a split; a constant code becomes 0."""
-    mean, scale = mean_and_scale(codes[by])
-    return {s: ((x - mean) * scale).astype(np.float32) for s, x in codes.items()}
+    mean, std = mean_and_std(codes[by])
+    return {s: ((x - mean) * (1 / std)).astype(np.float32) for s, x in codes.items()}
 
 # %% ../../../nbs/06_evaluate/prediction/01_heads.ipynb #7085f6aa
 def three_layers(n_codes: int, n_out: int, n_hidden: int = 1024) -> nn.Sequential:
@@ -77,7 +78,7 @@ def _linear(x, y, select, **_):
     X, Y = _known_rows(x['probe'], y['probe'])
     Xs, Ys = _known_rows(x[select], y[select])
     mean, mean_output = X.mean(0, dtype=np.float64), Y.mean(0, dtype=np.float64)
-    path = RidgePath(X, mean, np.ones(len(mean)))
+    path = RidgePath(X, mean)
     cross = path.cross(X, Y - mean_output)
 
     def predict(alpha, x):

@@ -36,6 +36,7 @@ from srlviz.core.files import (
     write_npz,
 )
 from ...core.names import printable, unknown
+from ...core.odd_data import constant_factors, varying_columns
 from ...core.jobs.progress import Bar
 from ...core.recordings import Recording
 from ...core.storage import SPLITS
@@ -257,7 +258,7 @@ def _scaled(requested: dict, outputs: pd.DataFrame, scale_by: str, dropped: dict
     names, mean, std = {}, {}, {}
     for target, of in requested.items():
         x = outputs[list(of)]
-        flat = [k for k in x if not x[k].max() > x[k].min()]  # the deviation of a constant is its mean's rounding
+        flat = constant_factors(x)
         if len(flat) == len(of):
             what = 'no value' if not x.notna().any(axis=None) else 'one value only'
             raise ValueError(
@@ -383,8 +384,7 @@ def make_targets(
         names[STATE], columns = _state_columns(recording, after.shape[1], drop)
         after, last = after[:, columns], last[:, columns]
         mean[STATE] = after[scale].mean(0, np.float64)
-        std[STATE] = after[scale].std(0, np.float64)
-        std[STATE][np.ptp(after[scale], axis=0) == 0] = 0  # and not the rounding of a mean
+        std[STATE] = np.where(varying_columns(after[scale]), after[scale].std(0, np.float64), 0)
         more = dict(next_state=after[in_table], last_state=last[in_table], distinct=distinct_columns(after[scale]))
     table = _table(recording, tuple(x[in_table] for x in places), outputs[in_table])
     for target in requested:

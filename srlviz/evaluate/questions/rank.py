@@ -13,9 +13,9 @@ import pandas as pd
 
 from ...core.bootstrap import Draws
 from ...core.metrics import Metric
+from ...core.odd_data import mean_and_std
 from ...core.parameters import one_of
 from ...core.questions import Answer, Question
-from ..prediction.linear import mean_and_scale
 
 # %% ../../../nbs/06_evaluate/questions/10_rank.ipynb #a0c1f006
 def effective_rank(singular_values: np.ndarray) -> float:
@@ -57,9 +57,9 @@ def spectra(codes: np.ndarray, standardize: bool = False) -> tuple[np.ndarray, n
             f"the split 'test' has {n:,} rows of {n_codes:,} codes, which limits their rank; record more, or give "
             "'test' a larger share"
         )
-    mean, scale = mean_and_scale(codes)
-    is_constant = scale == 0
-    deviations = (codes - mean) * (scale if standardize else ~is_constant)
+    mean, std = mean_and_std(codes)
+    is_constant = np.isinf(std)
+    deviations = (codes - mean) * (1 / std if standardize else ~is_constant)
     mean = np.where(is_constant | standardize, 0, mean)
     products = deviations.T @ deviations
     squares = np.linalg.eigvalsh(products + n * np.outer(mean, mean))
@@ -105,12 +105,12 @@ class Rank(Question):
     )
 
     def fit(self, codes, factors, *, seed=0, progress=True):
-        x = np.asarray(codes['test'], np.float64)
+        x = np.asarray(codes['test'])
         n_codes = x.shape[1]
         singular, eigenvalues, is_constant = spectra(x, self.norm == 'standardize')
         table = factors['test'].iloc[:, :0]
         parts = dict(
-            codes=pd.DataFrame(dict(code=np.arange(n_codes), std=x.std(0), dead=is_constant)),
+            codes=pd.DataFrame(dict(code=np.arange(n_codes), std=x.std(0, np.float64), dead=is_constant)),
             spectrum=pd.DataFrame(dict(singular_value=singular, eigenvalue=eigenvalues)),
         )
         about = dict(

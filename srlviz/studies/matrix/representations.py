@@ -19,7 +19,12 @@ from torch import nn
 from ...agents.actor_critic import as_memory
 from ...agents.player import load_policy
 from ...core.files import sample_path
+<<<<<<< HEAD
 from ...core.names import catalog, catalog_names, unknown
+=======
+from ...core.names import catalog_names, unknown
+from ...core.odd_data import is_constant, varying_columns
+>>>>>>> c5545458
 from ...core.parameters import Parameters
 from ...core.recordings import Recording, code_arrays
 from ...core.saving import is_fitted
@@ -111,7 +116,8 @@ class FactorColumns:
         for name in table:
             column = table[name]
             if pd.api.types.is_numeric_dtype(column):
-                self.scales_[name] = float(column.mean()), float(column.astype(float).std(ddof=0)) or 1.0
+                std = np.inf if is_constant(column) else float(column.astype(float).std(ddof=0))
+                self.scales_[name] = float(column.mean()), std
             is_number = pd.api.types.is_float_dtype(column)
             if not is_number and column.nunique() <= 256:
                 self.values_[name] = sorted(column.unique())
@@ -186,7 +192,7 @@ class MemoryStates(Parameters):
             raise unknown('target', self.target, TARGETS)
         fit, valid = fit_splits(recording)
         rows = np.concatenate([self._rows(e) for e in fit])
-        self.mean_, self.scale_ = rows.mean(0), np.where(rows.std(0) > 1e-6, rows.std(0), 1)
+        self.mean_, self.scale_ = rows.mean(0), np.where(varying_columns(rows), rows.std(0), np.inf)
         memory = deepcopy(self.memory) if isinstance(self.memory, nn.Module) else self.memory
         self.memory_ = as_memory(memory, rows.shape[1], self.n_codes, self.seed)
         if self.target != 'nothing':
