@@ -19,12 +19,8 @@ from torch import nn
 from ...agents.actor_critic import as_memory
 from ...agents.player import load_policy
 from ...core.files import sample_path
-<<<<<<< HEAD
 from ...core.names import catalog, catalog_names, unknown
-=======
-from ...core.names import catalog_names, unknown
 from ...core.odd_data import is_constant, varying_columns
->>>>>>> c5545458
 from ...core.parameters import Parameters
 from ...core.recordings import Recording, code_arrays
 from ...core.saving import is_fitted
