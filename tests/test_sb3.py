@@ -109,5 +109,6 @@ def test_callbacks_find_the_factors_of_the_next_observations():
         return AtariFactors(gymnasium.make('BreakoutNoFrameskip-v4'))
 
     venv = VecFrameStack(vec_factors(make_atari_env(game, n_envs=2, seed=0)), 4)
-    PPO('CnnPolicy', venv, n_steps=16, batch_size=16, n_epochs=1, device='cpu').learn(64, callback=RecordFactors())
+    agent = PPO('CnnPolicy', venv, n_steps=16, batch_size=16, n_epochs=1, device='cpu', seed=0)
+    agent.learn(64, callback=RecordFactors())
     assert len(recorded) == 32 and len({int(f['player_x'][0]) for f in recorded}) > 2
