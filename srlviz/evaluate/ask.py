@@ -462,7 +462,9 @@ class _Run:
         for name, question in self.asked.items():
             try:
                 asked = name, content_of(question, name), self.seed, self.permuted
-            except Unknown:  # its code has no version
+            except Unknown as e:  # its code has no version, or it names a folder
+                if self.progress:
+                    print_once(f'{name}: not cached: {e}')
                 continue
             about = stamp(known, recording.fingerprint(), asked)
             paths[name] = folder / f'{_file_name(method)}-{_file_name(name)}-{about}.npz'
@@ -555,6 +557,9 @@ def ask_all(
             return question.ask(codes, recording, seed=seed, progress=False, **options)
         except (ValueError, NotImplementedError) as e:
             return str(e)
+        except Exception as e:  # a fault of the question
+            e.add_note(f'while asking {name!r:.80} about {recording.name!r:.80}')
+            raise
 
     with asked_together():
         if n_jobs == 1 or len(questions) < 2:

@@ -21,6 +21,8 @@ from ..core.results import Results
 from ..core.scores import merge_scores, with_labels
 from ..core.views.cameras import pick_camera
 from ..evaluate.prediction.errors import confusion
+from ..evaluate.questions.probe import LinearProbe
+from ..evaluate.questions.regression import Regression
 from ..figures.frames import plot_contact_sheet
 from ..figures.atari.games import plot_confusion
 from srlviz.figures.probe import (
@@ -450,7 +452,7 @@ def labelled_probes(results: Results) -> tuple[pd.DataFrame, dict[str, Answer]]:
     ------
     ValueError : if there is no answer of a probe
     """
-    probed = {key: answer for key, answer in results.answers.items() if answer.question.name == 'probe'}
+    probed = {key: answer for key, answer in results.answers.items() if isinstance(answer.question, LinearProbe)}
     if not probed:
         raise ValueError("results: no question was asked about factors that are classes, which a heat map shows")
     first = results.scores.iloc[0]
@@ -553,11 +555,11 @@ class ProbeHeatmap(Board, Explorer):
             is_shown = scores['metric'].isin(['f1', 'accuracy']) & (scores['target'] != 'mean')
             is_shown &= (scores['study'] == 'atari') & (scores['source'] != 'paper')
             return 3 * (is_shown.any() and scores['task'].nunique() == 1)
-        asked = {question: results.questions[question] for _, _, question in results.answers}
-        kinds = {question.name for question in asked.values()}
-        norms = [question.norm for question in asked.values() if question.name == 'probe']
+        asked = [results.questions[name] for name in dict.fromkeys(name for _, _, name in results.answers)]
+        norms = [question.norm for question in asked if isinstance(question, LinearProbe)]
         is_one = len(results.tasks) == 1 and results.scores['seed'].nunique() == 1 and len({*norms}) == len(norms)
-        return 3 if is_one and norms and kinds <= {'probe', 'regression'} else 0
+        shows_all = all(isinstance(question, (LinearProbe, Regression)) for question in asked)
+        return 3 if norms and is_one and shows_all else 0
 
     @classmethod
     def of_results(cls, results: Results, **options) -> 'ProbeHeatmap':

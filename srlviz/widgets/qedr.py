@@ -18,6 +18,7 @@ from markupsafe import Markup
 from ..core.recordings import Recording, align
 from ..core.results import Results
 from ..evaluate.disentanglement.cluster_order import cluster_order
+from ..evaluate.questions.qedr import FactorRegression
 from srlviz.figures.qedr import (
     COMPAT_NOTES,
     ORDERS,
@@ -424,9 +425,11 @@ class QEDRMatrix(Board, Explorer):
     @classmethod
     def fits(cls, results: Results) -> int:
         asked = {results.questions[question] for _, _, question in results.answers}
-        apart = {(q.regressor, getattr(q, 'compat', ''), getattr(q, 'alpha', 0)) for q in asked if q.name == 'qedr'}
-        is_shown = asked and len(apart) == len(asked) and len(results.tasks) == 1
-        return 3 if is_shown and results.scores['seed'].nunique() == 1 else 0
+        if not asked or not all(isinstance(question, FactorRegression) for question in asked):
+            return 0
+        apart = {(q.regressor, q.compat, q.alpha) for q in asked}  # the menus choose by these
+        is_one = len(results.tasks) == 1 and results.scores['seed'].nunique() == 1
+        return 3 if is_one and len(apart) == len(asked) else 0
 
     @classmethod
     def of_results(cls, results: Results, *, codes: Mapping | None = None, **options) -> 'QEDRMatrix':

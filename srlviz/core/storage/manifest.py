@@ -8,7 +8,7 @@ __all__ = ['is_finished', 'unfinished', 'read_info', 'file_fault', 'stored_file'
 
 # %% ../../../nbs/00_core/storage/04_manifest.ipynb #06b929eb
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
@@ -85,15 +85,15 @@ def is_linked(root: Path, name: str) -> bool:
         return True
 
 
-def file_faults(root: Path, files: Mapping[str, list], passed: Collection[str] = ()) -> Iterator[tuple[str, str]]:
+def file_faults(root: Path, files: Mapping[str, list]) -> Iterator[tuple[str, str]]:
     """Compare sizes and checksums of the files of a folder: yield name and fault, '' if there is none.
 
     Parameters
     ----------
-    files : name -> [bytes, checksum];  passed : names to skip; links are skipped too
+    files : name -> [bytes, checksum]; links are skipped
     """
     for name, (size, digest) in files.items():
-        if name in passed or is_linked(root, name):
+        if is_linked(root, name):
             continue
         try:
             yield name, file_fault(root / name, size, digest)

@@ -95,10 +95,14 @@ _MAX_EVENTS = 100  # per flight
 _FLIGHT_COLUMNS = dict(flight_id='words', seed='whole numbers', conditions='', events='')
 
 
+_EVENT = pa.struct(dict(t=pa.float64(), name=pa.string(), value=pa.float64()))
+
+
 def check_events(table: pa.Table) -> None:
-    """Check the number of events, each of which takes hundreds of bytes, before they are unpacked."""
-    if 'events' not in table.column_names or not pa.types.is_list(table['events'].type):
-        raise ValueError("it has no lists in the column 'events'")
+    """Check the type of events, and their number, before they are unpacked: each takes hundreds of bytes."""
+    kind = table['events'].type if 'events' in table.column_names else None
+    if kind is None or not pa.types.is_list(kind) or kind.value_type != _EVENT:
+        raise ValueError(f"it has no lists of events (t, name, value) in the column 'events', but {kind!s:.80}")
     n = len(table['events'].combine_chunks().flatten())
     if n > _MAX_EVENTS * len(table):
         raise ValueError(f"it has {n} events in {len(table)} flights, more than {_MAX_EVENTS} per flight")

@@ -95,7 +95,8 @@ def predict_class(values: np.ndarray, sums: Mapping[str, np.ndarray]) -> dict[st
 
     Returns
     -------
-    split -> (n,) values; the most frequent one if all outputs are constant
+    split -> (n,) values; the most frequent one if all outputs are constant, and that of the nearest mean if outputs do
+    not vary within a value
     """
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
@@ -103,7 +104,13 @@ def predict_class(values: np.ndarray, sums: Mapping[str, np.ndarray]) -> dict[st
     if not moving.any():
         classes, n = np.unique(values, return_counts=True)
         return {s: np.full(len(x), classes[n.argmax()]) for s, x in sums.items()}
+    x = sums['probe'][:, moving]
+    classes, place = np.unique(values, return_inverse=True)
+    means = np.stack([x[place == k].mean(0) for k in range(len(classes))])
+    if np.abs(x - means[place]).max() <= 1e-12 * np.abs(x).max():  # no spread within values, which the analysis needs
+        nearest = {s: ((x[:, None, moving] - means) ** 2).sum(2).argmin(1) for s, x in sums.items()}
+        return {s: classes[k] for s, k in nearest.items()}
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', UserWarning)  # of collinear sums: some values may share all their codes
-        model = LinearDiscriminantAnalysis().fit(sums['probe'][:, moving], values)
+        model = LinearDiscriminantAnalysis().fit(x, values)
     return {s: model.predict(x[:, moving]) for s, x in sums.items()}
