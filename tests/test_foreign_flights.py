@@ -589,8 +589,9 @@ def check_invalid_info_is_refused(flights, attack):
     with pytest.raises(ValueError) as e:
         read_all(flights)
     assert str(flights) in str(e.value)
-    assert str(e.value).partition(f'{flights}/')[2].startswith(('meta/info.json', 'episodes.parquet'))
-    assert verify_flights(flights)['file'].isin(['meta/info.json', 'episodes.parquet']).any()
+    files = [SHARD] if attack == 'sensors of another type' else ['meta/info.json', 'episodes.parquet']
+    assert str(e.value).partition(f'{flights}/')[2].startswith(tuple(files))
+    assert verify_flights(flights)['file'].isin(files).any()
 
 
 @pytest.mark.parametrize('attack', HOSTILE_INFO)
@@ -661,7 +662,8 @@ FLIGHTS = {
     'another name': (lambda r: r[2].update(flight_id='flight_000001'), 'not those of episodes.parquet'),
     'a seed as text': (lambda r: [x.update(seed='3') for x in r], "words in the column 'seed'"),
     'an empty cell': (lambda r: r[2].update(seed=None), 'a cell is empty'),
-    'events as text': (lambda r: [x.update(events='none') for x in r], "no lists in the column 'events'"),
+    'events as text': (lambda r: [x.update(events='none') for x in r], "no lists of events .* in the column 'events'"),
+    'events without a name': (lambda r: [x.update(events=[dict(t=1.0)]) for x in r], "no lists of events .* 'events'"),
     'no list of events': (lambda r: r[2].update(events=None), 'a cell is empty'),
     'a flight too few': (lambda r: r[:-1], 'not those of episodes.parquet'),
     'another column': (lambda r: [x.update(more=3) for x in r], "another column 'more'"),
