@@ -378,6 +378,8 @@ class Task(abc.ABC):
     action_names: Sequence[str] = ()  # names of discrete actions
     factor_notes: Mapping[str, FactorNote] = {}  # factor -> its label
     keys: Mapping[str, object] = {}  # keyboard key -> action, for human players
+    settable: Sequence[str] = ()  # factors that `with_value` sets, named as in a recording
+    not_settable: str = ''  # why there are none, a sentence
     reset1: Callable  # (record) -> None
     step1: Callable  # (record, action) -> None
     max_steps: int
@@ -428,6 +430,59 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def states_of(self, R: np.ndarray):
         "Markov states of records (N,), a batch of `state_space`."
+
+    def follows(self, factor: str) -> tuple[str, ...]:
+        "Factors that differ with a settable one by the rules of the task, named as in a recording."
+        return ()
+
+    def with_value(self, R: np.ndarray, factor: str, value, t, actions: np.ndarray | None = None) -> np.ndarray:
+        """Change starts of episodes so that a factor has another value in row t: a history as it could have been.
+
+        Parameters
+        ----------
+        R : (N,) records at the start of their episodes
+        factor : one of `settable`
+        value : what it shall be in row t of the same actions, one number or (N,)
+        t : row, one number or (N,)
+        actions : (N, T, ...) that are replayed, T >= t; needed where the actions decide what is seen
+
+        Returns
+        -------
+        (N,) records, copies. Nothing else changes in row t but what `follows`. A record whose factor cannot have the
+        value in row t stays as it is.
+
+        Raises
+        ------
+        ValueError : if the factor cannot be set
+        """
+        if not self.settable:
+            raise ValueError(f"no factor of {type(self).__name__} can be set, also not {factor!r}: {self.not_settable}")
+        if factor not in self.settable:
+            raise unknown(f'settable factor of {type(self).__name__}', factor, self.settable)
+        R = R.copy()
+        self.set_value(R, factor, np.broadcast_to(value, len(R)), np.broadcast_to(t, len(R)), actions)
+        return R
+
+    def set_value(self, R: np.ndarray, factor: str, value: np.ndarray, t: np.ndarray, actions: np.ndarray | None):
+        "Change the records of `with_value` in place; value and t are (N,). For classes with `settable` factors."
+        raise NotImplementedError(f"{type(self).__name__} has no set_value()")
+
+    def due(self, R: np.ndarray, factor: str) -> tuple[np.ndarray, np.ndarray] | None:
+        """Find the action that the present value of a factor decides; of one environment, `env.due(env.record, factor)`.
+
+        Parameters
+        ----------
+        R : (N,) records at any row
+        factor : name as in a recording
+
+        Returns
+        -------
+        steps : (N,) int, rows until this action, 0 the next; -1 if there is none
+        answers : (N, n_values) int, the right action if the factor were 0, 1, ... now; -1 if none is right
+
+        None for a factor that decides no single action.
+        """
+        return None
 
     def draw_seen(self, panel, e: np.void):
         "Draw the observation on a `srlviz.envs.pomdp.drawing.Panel`; by default as numbers."

@@ -58,6 +58,38 @@ def _share(counts: np.ndarray, of: float) -> np.ndarray:
     "Share of the cards still in the deck, equal to popgym's to the last bit."
     return (1.0 - (of - counts) / of).astype(np.float32)
 
+# %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #02599596
+def _columns(name: str, n: int) -> tuple[str, ...]:
+    "Names of the n columns of a factor in a recording."
+    return tuple(f'{name}_{i}' for i in range(n))
+
+
+def _last(mask: np.ndarray, n: np.ndarray) -> np.ndarray:
+    "The last n (N,) true positions of each row of a mask (N, k)."
+    return mask & (mask[:, ::-1].cumsum(1)[:, ::-1] <= n[:, None])
+
+
+def _swap(deck: np.ndarray, here: np.ndarray, there: np.ndarray, n: np.ndarray):
+    """Swap the last n cards at the positions `here` with the last n `there`, in place.
+
+    Parameters
+    ----------
+    deck : (N, k)
+    here, there : (N, k) bool; a deck that has fewer than n of either stays as it is
+    n : (N,)
+    """
+    n = np.where(np.minimum(here.sum(1), there.sum(1)) >= n, n, 0)
+    rows, a = np.nonzero(_last(here, n))
+    _, b = np.nonzero(_last(there, n))
+    deck[rows, a], deck[rows, b] = deck[rows, b], deck[rows, a]
+
+
+def _set_card(deck: np.ndarray, position: np.ndarray, value: np.ndarray, later: np.ndarray):
+    "Give one card of each deck (N, k) a value (N,), by a swap with the last such card among those `later` (N, k) bool."
+    here = np.arange(deck.shape[1]) == position[:, None]
+    is_value = deck == value[:, None]
+    _swap(deck, here, later & is_value, ~(here & is_value).any(1))
+
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #9bb7666d
 def _side(kind: str, value: int) -> dict:
     "Keyword argument of `Panel.card` for a card of this kind and value."
@@ -212,6 +244,7 @@ class RepeatFirst(_Suits):
     difficulties = dict(easy=dict(decks=1), medium=dict(decks=8), hard=dict(decks=16))
     reset1 = staticmethod(_suits_reset)
     step1 = staticmethod(_repeat_first_step)
+    settable = ('answer',)
 
     def build(self, decks):
         deck = _sorted_deck(decks, 4)
@@ -226,6 +259,19 @@ class RepeatFirst(_Suits):
 
     def factors_of(self, R):
         return dict(answer=R['deck'][:, 0].astype(np.int64), remaining=_remaining(R, 4))
+
+    def follows(self, factor):
+        return _columns('remaining', 4)
+
+    def set_value(self, R, factor, value, t, actions):
+        later = np.arange(R['deck'].shape[1]) > t[:, None]
+        _set_card(R['deck'], np.zeros_like(t), value, later)
+        R['obs'][:, 0] = R['deck'][:, 0]
+
+    def due(self, R, factor):
+        "The `answer` decides each action, the next and those after it."
+        if factor == 'answer':
+            return np.where(R['terminated'], -1, 0), np.tile(np.arange(4), (len(R), 1))
 
     def states_of(self, R):
         return R['deck'][:, 0].astype(np.int64), _share(_remaining(R, 4), R['deck'].shape[1] / 4)
@@ -297,6 +343,7 @@ class RepeatPrevious(_Suits):
         self.action_space = spaces.Discrete(4)
         self.state_space = spaces.Tuple((spaces.MultiDiscrete([4] * self.k), spaces.Box(0, 1, (4,))))
         self.max_steps, self.return_range = deck.size - 1, (-1.0, 1.0)
+        self.settable = _columns('ago', self.k)
         return dict(deck=deck, k=self.k)
 
     def _instruction(self, e):
@@ -307,6 +354,24 @@ class RepeatPrevious(_Suits):
     def factors_of(self, R):
         ago = _recent(R, self.k)
         return dict(answer=ago[:, -1], ago=ago, remaining=_remaining(R, 4))
+
+    def follows(self, factor):
+        answer = ('answer',) if factor == self.settable[-1] else ()
+        return (*answer, *_columns('remaining', 4))
+
+    def set_value(self, R, factor, value, t, actions):
+        later = np.arange(R['deck'].shape[1]) > t[:, None]
+        _set_card(R['deck'], t - self.settable.index(factor), value, later)
+        R['obs'][:, 0] = R['deck'][:, 0]
+
+    def due(self, R, factor):
+        "A card decides the action k - 1 rows after it was dealt; `answer` is the last of `ago`."
+        if factor not in ('answer', *self.settable):
+            return None
+        ago = self.k - 1 if factor == 'answer' else self.settable.index(factor)
+        steps = self.k - 1 - ago
+        is_due = (R['t'] >= ago) & (R['t'] + steps < self.max_steps)
+        return np.where(is_due, steps, -1), np.tile(np.arange(4), (len(R), 1))
 
     def states_of(self, R):
         return np.maximum(_recent(R, self.k)[:, ::-1], 0), _share(_remaining(R, 4), R['deck'].shape[1] / 4)
