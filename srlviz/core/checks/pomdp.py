@@ -153,7 +153,7 @@ def _check_settable(make, seed: int, n_factors: int = 4, n_rows: int = 4) -> Non
     env, rules, rng = make().unwrapped, POMDP_RULES, np.random.default_rng(seed)
     env.reset(seed=seed)
     names = list(_columns(env.factors()))
-    ok = set(env.settable) <= set(names) and bool(env.settable) != bool(env.not_settable)
+    ok = set(env.settable) <= set(names) and (env.settable or isinstance(env.not_settable, str) and env.not_settable)
     require(ok, env, rules['settable'], lambda: f"{env.settable!r:.200}, {env.not_settable!r}")
     factors = rng.permutation(env.settable)[:n_factors].tolist()
     due = [name for name in names if env.due(env.snapshot(), name) is not None]

@@ -191,7 +191,7 @@ class POMDPWorld:
     @property
     def not_settable(self) -> str:
         "Why no factor can be set"
-        return self._task.not_settable
+        return '' if self.settable else self._task.not_settable
 
     @property
     def conditions(self) -> dict[str, Condition]:
