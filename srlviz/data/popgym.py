@@ -26,7 +26,7 @@ from srlviz.core.play import (
 from ..core.policies import as_policy, policy_identity
 from ..core.jobs.progress import Bar
 from ..core.recordings import Episode, Recording
-from ..envs.pomdp.base import POMDP, RecordBatch, make_task
+from ..envs.pomdp.base import POMDP, make_task, replay, started
 
 # %% ../../nbs/02_data/01_popgym.ipynb #70ceb1bc
 def _can_draw_at_once(space: spaces.Space) -> bool:
@@ -58,21 +58,10 @@ def _random_records(task: POMDP, seeds: Sequence[int], n: int) -> list[np.ndarra
     -------
     list of (T + 1,) structured arrays: the records before each step, and the one after the last
     """
-    batch = RecordBatch(task, len(seeds), same_step=False, copy=False)
-    actions = np.stack([_random_actions(task.action_space, s, n) for s in seeds], 1)  # (n, N, ...)
-    everyone = np.ones(len(seeds), bool)
-    task.seed_records(batch.records, everyone, seeds)
-    batch.reset(everyone)
-    history = [batch.records.copy()]
-    lengths = np.full(len(seeds), n)
-    for t in range(n):
-        batch.step(actions[t])
-        history.append(batch.records.copy())
-        ended = (batch.records['terminated'] | batch.records['truncated']) & (lengths == n)
-        lengths[ended] = t + 1
-        if ended.any() and (lengths <= t + 1).all():
-            break
-    records = np.stack(history, 1)  # (N, T + 1)
+    actions = np.stack([_random_actions(task.action_space, s, n) for s in seeds])  # (N, n, ...)
+    records = replay(task, started(task, seeds), actions)
+    over = records['terminated'] | records['truncated']  # (N, T + 1)
+    lengths = np.where(over.any(1), over.argmax(1), n)
     return [r[: T + 1] for r, T in zip(records, lengths)]
 
 # %% ../../nbs/02_data/01_popgym.ipynb #228fdc5b

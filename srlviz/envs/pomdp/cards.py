@@ -7,6 +7,7 @@ __all__ = ['RepeatFirst', 'RepeatPrevious', 'Autoencode', 'CountRecall', 'Higher
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #952d0473
 import abc
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ from ...core.files import check_whole
 from .drawing import RANKS, card_height
 from ...core.names import unknown
 from ..kernels import random_int
-from .base import POMDP, FactorNote
+from .base import POMDP, FactorNote, replay, rows_at, split_column
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #c4bd96f3
 _SUITS = ('spades', 'diamonds', 'clubs', 'hearts')  # popgym's order
@@ -64,31 +65,65 @@ def _columns(name: str, n: int) -> tuple[str, ...]:
     return tuple(f'{name}_{i}' for i in range(n))
 
 
-def _last(mask: np.ndarray, n: np.ndarray) -> np.ndarray:
-    "The last n (N,) true positions of each row of a mask (N, k)."
-    return mask & (mask[:, ::-1].cumsum(1)[:, ::-1] <= n[:, None])
+def _others(columns: Sequence[str], factor: str) -> tuple[str, ...]:
+    "The columns but one."
+    return tuple(c for c in columns if c != factor)
 
 
-def _swap(deck: np.ndarray, here: np.ndarray, there: np.ndarray, n: np.ndarray):
-    """Swap the last n cards at the positions `here` with the last n `there`, in place.
+def _set_card(deck: np.ndarray, position: np.ndarray, value: np.ndarray, shown: np.ndarray):
+    """Give one card of each deck another value, by a swap with the card of this value that is shown last, in place.
 
     Parameters
     ----------
-    deck : (N, k)
-    here, there : (N, k) bool; a deck that has fewer than n of either stays as it is
-    n : (N,)
+    deck : (N, k); it stays as it is where there is no card to swap with
+    position : (N,) of the card; below 0 there is none
+    value : (N,)
+    shown : (N, k), order in which the cards are shown; -1 for those that stay
     """
-    n = np.where(np.minimum(here.sum(1), there.sum(1)) >= n, n, 0)
+    rows = np.arange(len(deck))
+    order = np.where(deck == value[:, None], shown, -1)
+    other = order.argmax(1)
+    changes = (position >= 0) & (deck[rows, position] != value) & (order[rows, other] >= 0)
+    rows, a, b = rows[changes], position[changes], other[changes]
+    deck[rows, a], deck[rows, b] = deck[rows, b], deck[rows, a]
+
+
+def _set_count(deck: np.ndarray, kind: np.ndarray, count: np.ndarray, early: np.ndarray, late: np.ndarray):
+    """Change how many late cards are of a kind, by swaps of the last early cards with the last late ones, in place.
+
+    Parameters
+    ----------
+    deck : (N, k); it stays as it is where the cards do not suffice
+    kind, count : (N,), the kind, and how many it shall have
+    early, late : (N, k) bool, the cards that may be swapped
+    """
+    is_kind = deck == kind[:, None]
+    more = count - (late & is_kind).sum(1)
+    is_moved = is_kind == (more > 0)[:, None]
+    here, there = early & is_moved, late & ~is_moved
+    n = np.abs(more)
+    n = np.where((n % 1 == 0) & (here.sum(1) >= n) & (there.sum(1) >= n), n, 0)
     rows, a = np.nonzero(_last(here, n))
     _, b = np.nonzero(_last(there, n))
     deck[rows, a], deck[rows, b] = deck[rows, b], deck[rows, a]
 
 
-def _set_card(deck: np.ndarray, position: np.ndarray, value: np.ndarray, later: np.ndarray):
-    "Give one card of each deck (N, k) a value (N,), by a swap with the last such card among those `later` (N, k) bool."
-    here = np.arange(deck.shape[1]) == position[:, None]
-    is_value = deck == value[:, None]
-    _swap(deck, here, later & is_value, ~(here & is_value).any(1))
+def _last(mask: np.ndarray, n: np.ndarray) -> np.ndarray:
+    "The last n (N,) true positions of each row of a mask (N, k)."
+    return mask & (mask[:, ::-1].cumsum(1)[:, ::-1] <= n[:, None])
+
+
+def _set_remaining(R, kind: int, count: np.ndarray, t: np.ndarray, *, first: int = 0, until: np.ndarray):
+    "Change how many cards of a kind are left after row t (N,), by swaps with cards `first` to `until` (N,) - 1."
+    position = np.arange(R['deck'].shape[1])
+    early = (position >= first) & (position < until[:, None])
+    _set_count(R['deck'], np.full(len(R), kind), count, early, position > t[:, None])
+
+
+def _later(deck: np.ndarray, n: np.ndarray) -> np.ndarray:
+    "Positions in decks (N, k) from n (N,) on, for `_set_card`: (N, k), -1 before."
+    position = np.arange(deck.shape[1])
+    return np.where(position >= n[:, None], position, -1)
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #9bb7666d
 def _side(kind: str, value: int) -> dict:
@@ -244,7 +279,6 @@ class RepeatFirst(_Suits):
     difficulties = dict(easy=dict(decks=1), medium=dict(decks=8), hard=dict(decks=16))
     reset1 = staticmethod(_suits_reset)
     step1 = staticmethod(_repeat_first_step)
-    settable = ('answer',)
 
     def build(self, decks):
         deck = _sorted_deck(decks, 4)
@@ -252,6 +286,7 @@ class RepeatFirst(_Suits):
         self.action_space = spaces.Discrete(4)
         self.state_space = spaces.Tuple((spaces.Discrete(4), spaces.Box(0, 1, (4,))))
         self.max_steps, self.return_range = deck.size - 1, (-1.0, 1.0)
+        self.settable = ('answer', *_columns('remaining', 4))
         return dict(deck=deck)
 
     def _instruction(self, e):
@@ -261,11 +296,13 @@ class RepeatFirst(_Suits):
         return dict(answer=R['deck'][:, 0].astype(np.int64), remaining=_remaining(R, 4))
 
     def follows(self, factor):
-        return _columns('remaining', 4)
+        return _others(_columns('remaining', 4), factor)
 
-    def set_value(self, R, factor, value, t, actions):
-        later = np.arange(R['deck'].shape[1]) > t[:, None]
-        _set_card(R['deck'], np.zeros_like(t), value, later)
+    def set_value(self, R, name, column, value, t, actions):
+        if name == 'answer':
+            _set_card(R['deck'], np.zeros_like(t), value, _later(R['deck'], t + 1))
+        else:
+            _set_remaining(R, column, value, t, first=1, until=t)
         R['obs'][:, 0] = R['deck'][:, 0]
 
     def due(self, R, factor):
@@ -343,7 +380,7 @@ class RepeatPrevious(_Suits):
         self.action_space = spaces.Discrete(4)
         self.state_space = spaces.Tuple((spaces.MultiDiscrete([4] * self.k), spaces.Box(0, 1, (4,))))
         self.max_steps, self.return_range = deck.size - 1, (-1.0, 1.0)
-        self.settable = _columns('ago', self.k)
+        self.settable = _columns('ago', self.k) + _columns('remaining', 4)
         return dict(deck=deck, k=self.k)
 
     def _instruction(self, e):
@@ -356,19 +393,21 @@ class RepeatPrevious(_Suits):
         return dict(answer=ago[:, -1], ago=ago, remaining=_remaining(R, 4))
 
     def follows(self, factor):
-        answer = ('answer',) if factor == self.settable[-1] else ()
-        return (*answer, *_columns('remaining', 4))
+        answer = ('answer',) if split_column(factor) == ('ago', self.k - 1) else ()
+        return (*answer, *_others(_columns('remaining', 4), factor))
 
-    def set_value(self, R, factor, value, t, actions):
-        later = np.arange(R['deck'].shape[1]) > t[:, None]
-        _set_card(R['deck'], t - self.settable.index(factor), value, later)
+    def set_value(self, R, name, column, value, t, actions):
+        if name == 'ago':
+            _set_card(R['deck'], t - column, value, _later(R['deck'], t + 1))
+        else:
+            _set_remaining(R, column, value, t, until=t + 1 - self.k)
         R['obs'][:, 0] = R['deck'][:, 0]
 
     def due(self, R, factor):
         "A card decides the action k - 1 rows after it was dealt; `answer` is the last of `ago`."
-        if factor not in ('answer', *self.settable):
+        name, ago = ('ago', self.k - 1) if factor == 'answer' else split_column(factor)
+        if name != 'ago':
             return None
-        ago = self.k - 1 if factor == 'answer' else self.settable.index(factor)
         steps = self.k - 1 - ago
         is_due = (R['t'] >= ago) & (R['t'] + steps < self.max_steps)
         return np.where(is_due, steps, -1), np.tile(np.arange(4), (len(R), 1))
@@ -451,6 +490,7 @@ class Autoencode(_Suits):
         suits = spaces.MultiDiscrete([4] * deck.size)
         self.state_space = spaces.Tuple((suits, spaces.Discrete(2), spaces.Box(0, 1, (1,))))
         self.max_steps, self.return_range = 2 * deck.size - 1, (-1.0, 1.0)
+        self.settable = ('answer', *_columns('on_pile', 4))
         return dict(deck=deck)
 
     def factors_of(self, R):
@@ -462,6 +502,28 @@ class Autoencode(_Suits):
         suit = np.where((watching == 0) & (pile > 0), top, -1).astype(np.int64)
         on_pile = np.stack([((deck == s) & in_pile).sum(1) for s in range(4)], 1)
         return dict(answer=suit, watching=watching.astype(np.int64), pile=pile, on_pile=on_pile)
+
+    def follows(self, factor):
+        return _others(_columns('on_pile', 4), factor)
+
+    def set_value(self, R, name, column, value, t, actions):
+        "Cards on the pile swap with those that are not on it, which were named before or are not dealt yet."
+        deck = R['deck']
+        n = deck.shape[1]
+        pile = np.minimum(t + 1, 2 * n - 1 - t)
+        if name == 'answer':
+            _set_card(deck, np.where(t < n - 1, -1, pile - 1), value, _later(deck, pile))
+        else:
+            position = np.arange(n)
+            below = position < pile[:, None] - 1  # the top card stays
+            _set_count(deck, np.full(len(R), column), n // 4 - value, below, position >= pile[:, None])
+        R['obs'][:, 1] = deck[:, 0]
+
+    def due(self, R, factor):
+        "The `answer` decides the next action, after watching."
+        if factor == 'answer':
+            is_due = (R['obs'][:, 0] == 0) & ~R['terminated']
+            return np.where(is_due, 0, -1), np.tile(np.arange(4), (len(R), 1))
 
     def states_of(self, R):
         share = (_pile(R) / R['deck'].shape[1]).astype(np.float32)[:, None]
@@ -568,11 +630,46 @@ class CountRecall(POMDP):
             counts=FactorNote('dealt so far', 'cards', columns=_SIDES[kind]),
             query_counts=FactorNote('queried so far', 'times', columns=_SIDES[kind]),
         )
+        self.kinds = kinds
+        self.settable = ('answer', *_columns('counts', kinds), *_columns('query_counts', kinds))
         return dict(deck=deck, queries=deck, counts=np.zeros(kinds, np.int32))
 
     def factors_of(self, R):
         answer = np.take_along_axis(R['counts'], R['obs'][:, 1:].astype(np.int64), 1)[:, 0]
         return dict(answer=answer.astype(np.int64), counts=R['counts'].astype(np.int64), query_counts=_query_counts(R))
+
+    def follows(self, factor):
+        if factor in _columns('query_counts', self.kinds):
+            return _others(_columns('query_counts', self.kinds), factor)
+        return _others(('answer', *_columns('counts', self.kinds)), factor)
+
+    def set_value(self, R, name, column, value, t, actions):
+        "Cards, or queries, before row t swap with those after it."
+        rows = np.arange(len(R))
+        deck = R['queries'] if name == 'query_counts' else R['deck']
+        kind = R['queries'][rows, t] if name == 'answer' else np.full(len(R), column)
+        position = np.arange(deck.shape[1])
+        before, after = position < t[:, None], position > t[:, None]
+        _set_count(deck, kind, self.max_count - value, before, after)
+        R['counts'] = 0
+        R['counts'][rows, R['deck'][:, 0]] = 1
+        R['obs'] = np.stack([R['deck'][:, 0], R['queries'][:, 0]], 1)
+
+    def due(self, R, factor):
+        """The `answer` decides the next action; the count of a kind that at the next query of this kind.
+
+        The answer then also has the cards of the kind that are dealt until then; -1 if it exceeds the deck's.
+        """
+        name, kind = split_column(factor)
+        kind = R['obs'][:, 1] if name == 'answer' else np.full(len(R), kind)
+        if name not in ('answer', 'counts'):
+            return None
+        position, t = np.arange(self.max_steps), R['t'][:, None]
+        queried = (R['queries'][:, :-1] == kind[:, None]) & (position >= t)
+        when = np.where(queried.any(1), queried.argmax(1), -1)
+        dealt = (R['deck'][:, :-1] == kind[:, None]) & (position > t) & (position <= when[:, None])
+        answers = np.arange(self.max_count + 1) + dealt.sum(1)[:, None]
+        return np.where(when < 0, -1, when - R['t']), np.where(answers > self.max_count, -1, answers)
 
     def states_of(self, R):
         counts = R['counts'] / self.max_count
@@ -669,6 +766,7 @@ class HigherLower(POMDP):
         shares = spaces.Box(0, 1, (13,))
         self.state_space = shares if self.legacy else spaces.Tuple((spaces.Discrete(13), shares))
         self.max_steps, self.return_range = n - 1, ((1 - n) / n, (n - 1) / n)
+        self.settable = _columns('remaining', 13)
         return dict(deck=deck)
 
     def factors_of(self, R):
@@ -677,6 +775,17 @@ class HigherLower(POMDP):
         higher = (remaining * (ranks > R['obs'])).sum(1)
         lower = (remaining * (ranks < R['obs'])).sum(1)
         return dict(remaining=remaining, higher=higher, lower=lower)
+
+    def follows(self, factor):
+        return (*_others(_columns('remaining', 13), factor), 'higher', 'lower')
+
+    def set_value(self, R, name, column, value, t, actions):
+        _set_remaining(R, column, value, t, until=t)
+        R['obs'][:, 0] = R['deck'][:, 0]
+
+    def due(self, R, factor):
+        "None: which guess is better depends on all ranks left, which one is right on the card that no one has seen."
+        return None
 
     def states_of(self, R):
         decks = R['deck'].shape[1] // 52
@@ -879,6 +988,7 @@ class Concentration(POMDP):
         place = spaces.Discrete(n if self.legacy else n + 1)
         self.state_space = spaces.Tuple((spaces.MultiDiscrete([kinds] * n), spaces.MultiBinary(n), place, place))
         self.max_steps, self.return_range = 2 * n, (-1.0, 1.0)
+        self.settable = (*_columns('card', n), 'first')
         self.grid = _Grid(*_fit(n, 300, 264))
         self.action_names = tuple('row {}, card {}'.format(*self.grid.place(i)) for i in range(n))
         self.factor_notes = dict(
@@ -901,6 +1011,25 @@ class Concentration(POMDP):
         first = np.take_along_axis(R['deck'], R['cards'][:, :1].astype(np.int64), 1)[:, 0]
         first = np.where(R['waiting'], first, -1).astype(np.int64)
         return dict(card=R['deck'].astype(np.int64), found=R['up'].astype(np.int64), first=first, pairs=R['found'] // 2)
+
+    def follows(self, factor):
+        return _others(self.settable, factor)
+
+    def set_value(self, R, name, column, value, t, actions):
+        "Two cards swap places, the other one turned as late as possible. `first` is the card that waits in row t."
+        shown = np.full(R['deck'].shape, actions.shape[1])
+        for row in range(actions.shape[1] - 1, -1, -1):
+            turned = np.flatnonzero(row < t)
+            shown[turned, actions[turned, row]] = row
+        place = np.full(len(R), column)
+        if name == 'first':
+            waits = rows_at(replay(self, R, actions[:, : t.max()]), t)
+            place = np.where(waits['waiting'], waits['cards'][:, 0], -1)
+        _set_card(R['deck'], place, value, shown)
+
+    def due(self, R, factor):
+        "None: a card decides no single action, as several match it, and which of them the player knows is not recorded."
+        return None
 
     def states_of(self, R):
         none = R['down'] if self.legacy else R['deck'].shape[1]
