@@ -179,7 +179,7 @@ KINDS = {  # kind of direction -> method of `Directions`
     'LDA': Directions.lda,
 }
 
-# %% ../../../nbs/06_evaluate/memories/03_edits.ipynb #fd1b4a06
+# %% ../../../nbs/06_evaluate/memories/03_edits.ipynb #c4f9303c
 class Played(NamedTuple):
     """Episodes that a network played: T rows of N episodes; rows after the end of an episode mean nothing.
 
@@ -212,9 +212,7 @@ class BatchPlayer:
     def __init__(self, network, task: str, parameters: Mapping | None = None):
         name = task_name(task)
         if name is None:
-            raise ValueError(
-                f"edits need one of srlviz's tasks, whose state is known and can be restored; got {task!r:.80}"
-            )
+            raise ValueError(f"edits need one of srlviz's tasks, whose episodes resume from any row; got {task!r:.80}")
         self.network, self.name = network, name
         self.make = partial(gymnasium.make_vec, f'srlviz/{name}-v0', flat=True, copy=True, **parameters or {})
         self.start = network.initial_state(1)
