@@ -234,13 +234,16 @@ class FactorEdits:
         ----------
         kind : one of `KINDS`, 'twin' or 'random'
         shift : multiple of the step
-        as_long : make the push at least as long as the twin's change
+        as_long : make the push at least as long as the twin's change; without a due action, exactly as long: a longer one
+            changes actions whatever its direction
         """
         step = np.nan_to_num(self.steps[kind]) * shift
         length = np.linalg.norm(step, axis=1)
         if as_long:
-            longer = np.maximum(1, np.nan_to_num(_ratio(self.length, length), nan=1.0))
-            step, length = step * longer[:, None], length * longer
+            ratio = np.nan_to_num(_ratio(self.length, length), nan=1.0)
+            if self.moments.answers.shape[1]:
+                ratio = np.maximum(1, ratio)
+            step, length = step * ratio[:, None], length * ratio
         moved = self.memory + step
         played = self.player.play_on(self.records, moved, self.window)
         changed = np.where(self.base >= 0, played != self.base, np.nan)
