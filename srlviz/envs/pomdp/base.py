@@ -454,8 +454,8 @@ class Task(abc.ABC):
 
         Returns
         -------
-        (N,) records, copies. Nothing else differs in row t but what `follows`. A record whose factor cannot have the value
-        in row t stays as it is.
+        (N,) records, copies. Nothing else differs in row t but what `follows`. A record whose factor cannot have this
+        value in row t stays as it is.
 
         Raises
         ------

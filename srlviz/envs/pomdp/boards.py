@@ -7,13 +7,14 @@ __all__ = ['MultiarmedBandit', 'Battleship', 'MineSweeper']
 
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #57de55a8
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from gymnasium import spaces
 
 from ...core.files import check_whole
 from ..kernels import random_float, random_int
-from .base import POMDP, FactorNote
+from .base import POMDP, FactorNote, split_column
 
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #7ca23005
 def _bandit_reset(e):
@@ -126,6 +127,7 @@ class MultiarmedBandit(POMDP):
         self.return_range = -1.0, 1.0
         self.action_names = [f'arm {i + 1}' for i in range(arms)]
         self.keys = dict(zip('1234567890qwertyuiopasdfghjkl;', range(arms)))
+        self.settable = ('best', *(f'odds_{i}' for i in range(arms)))
         best = self.factor_notes['best']._replace(names=self.action_names)
         self.factor_notes = self.factor_notes | dict(best=best)
         counts = np.zeros(arms, np.int32)
@@ -133,6 +135,28 @@ class MultiarmedBandit(POMDP):
 
     def factors_of(self, R):
         return dict(odds=R['odds'], best=R['odds'].argmax(1), pulls=R['pulls'], wins=R['wins'])
+
+    def follows(self, factor):
+        name, arm = split_column(factor)
+        if name == 'odds':
+            return 'best', f'wins_{arm}'
+        arms = range(self.action_space.n)
+        return (*(f'odds_{i}' for i in arms), *(f'wins_{i}' for i in arms))
+
+    def set_value(self, R, name, column, value, t, actions):
+        "An arm pays where the same random number is below its new chance; a new `best` arm swaps with the old one."
+        odds = R['odds']
+        if name == 'odds':
+            odds[:, column] = np.where((value >= 0) & (value < 1), value, odds[:, column])
+            return
+        rows = np.flatnonzero(np.isin(value, np.arange(odds.shape[1])))
+        new, best = value[rows].astype(int), odds[rows].argmax(1)
+        odds[rows, new], odds[rows, best] = odds[rows, best], odds[rows, new]
+
+    def due(self, R, factor):
+        "The `best` arm is the right one at each step, on average; the chance of one arm decides nothing by itself."
+        if factor == 'best':
+            return np.where(R['truncated'], -1, 0), np.tile(np.arange(self.action_space.n), (len(R), 1))
 
     def states_of(self, R):
         return R['odds'].copy()
@@ -274,6 +298,60 @@ def _board_text(codes: np.ndarray, characters: str, legend: str) -> str:
     rows = [' '.join(characters[code] for code in row) for row in codes]
     return '\n'.join([*rows, legend])
 
+# %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #33866817
+def _tried(size: int, actions: np.ndarray, t: np.ndarray) -> np.ndarray:
+    "Whether each tile is chosen before row t (N,) of the actions (N, T, 2): (N, size*size), 0 or 1."
+    tried = np.zeros((len(actions), size * size))
+    rows, steps = np.nonzero(np.arange(actions.shape[1]) < t[:, None])
+    tried[rows, actions[rows, steps] @ [size, 1]] = 1
+    return tried
+
+
+def _divide(board: np.ndarray, places: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """Divide the ships of a board into one of each list of places.
+
+    Parameters
+    ----------
+    board : (tiles,) of 0 and 1
+    places : (positions, tiles) for each ship, see `_ship_places`
+
+    Returns
+    -------
+    list of (tiles,), one ship for each of `places`; [] if there is no such division
+    """
+    fits = places[0][(places[0] <= board).all(1)]
+    for ship in fits:
+        if len(places) == 1:
+            if (ship == board).all():
+                return [ship]
+        elif others := _divide(board - ship, places[1:]):
+            return [ship, *others]
+    return []
+
+
+def _move_ship(board: np.ndarray, tile: int, value: int, shots: np.ndarray, places: Sequence[np.ndarray]) -> np.ndarray:
+    """Move one ship so that a tile has another value.
+
+    Parameters
+    ----------
+    board : (tiles,) of 0 and 1
+    tile, value : 1 brings a ship to this tile, 0 takes one away
+    shots : (tiles,), 1 where a shot was seen
+    places : see `_divide`
+
+    Returns
+    -------
+    (tiles,), the board itself if no ship can move so
+    """
+    best, fewest = board, np.inf
+    for ship, possible in zip(_divide(board, places), places):
+        others = board - ship
+        boards = others + possible[(possible @ others == 0) & (others[tile] + possible[:, tile] == value)]
+        seen = (boards != board) @ shots
+        if len(seen) and seen.min() < fewest:
+            best, fewest = boards[seen.argmin()], seen.min()
+    return best
+
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #31094132
 class Battleship(POMDP):
     """Sink hidden ships by shooting at one tile of a board at each step.
@@ -326,10 +404,27 @@ class Battleship(POMDP):
         self.state_space = spaces.Tuple([yes_no, yes_no, spaces.Discrete(2)])
         self.max_steps = size**2
         self.return_range = -(size**2) / (size**2 - tiles), 1.0
+        self.settable = tuple(f'ships_{i}' for i in range(size**2))
         return dict(ships=board, shots=board, lengths=np.array(lengths), tiles=tiles, left=tiles)
 
     def factors_of(self, R):
         return dict(ships=R['ships'].reshape(len(R), -1), shots=R['shots'].reshape(len(R), -1), left=R['left'])
+
+    def follows(self, factor):
+        return (*(name for name in self.settable if name != factor), 'left')
+
+    def set_value(self, R, name, column, value, t, actions):
+        "A ship moves, see `_move_ship`."
+        size = R['ships'].shape[1]
+        places = [_ship_places(size, n) for n in R['lengths'][0]]
+        tried = _tried(size, actions, t)
+        for i, board in enumerate(R['ships'].reshape(len(R), -1)):
+            if value[i] == 1 - board[column]:
+                R['ships'][i] = _move_ship(board, column, value[i], tried[i], places).reshape(size, size)
+
+    def due(self, R, factor):
+        "None: where a tile has a ship, shooting at any other ship is as right, and no tile is where it has none."
+        return None
 
     def states_of(self, R):
         return R['ships'].copy(), R['shots'].copy(), R['obs'][:, 0].astype(np.int64)
@@ -510,11 +605,31 @@ class MineSweeper(POMDP):
         self.state_space = spaces.MultiDiscrete(np.full(size**2, 3))
         self.max_steps = clear
         self.return_range = -1.0, 1.0
+        self.settable = tuple(f'mines_{i}' for i in range(size**2))
         return dict(hidden=board, around=board, size=size, mines=mines, clear=clear, left=clear)
 
     def factors_of(self, R):
         hidden = R['hidden'].reshape(len(R), -1)
         return dict(mines=(hidden == 1).astype(np.int8), opened=(hidden == 2).astype(np.int8), left=R['left'])
+
+    def follows(self, factor):
+        return tuple(name for name in self.settable if name != factor)
+
+    def set_value(self, R, name, column, value, t, actions):
+        "A mine moves between this tile and one that was not opened, with as few opened neighbours as possible."
+        size, n = self.parameters['size'], len(R)
+        mines = R['hidden'].reshape(n, -1)
+        tried = _tried(size, actions, t)
+        free = (mines != mines[:, [column]]) & (tried == 0)  # the tiles to swap with
+        other = np.where(free, tried @ _near_tiles(size), np.inf).argmin(1)
+        rows = np.flatnonzero(free.any(1) & (value != mines[:, column]) & np.isin(value, (0, 1)))
+        mines[rows, column], mines[rows, other[rows]] = mines[rows, other[rows]], mines[rows, column]
+        R['hidden'] = mines.reshape(R['hidden'].shape)
+        R['around'] = (mines @ _near_tiles(size)).reshape(R['hidden'].shape)
+
+    def due(self, R, factor):
+        "None: any tile without a mine is as right as another, and an action avoids many mines at once."
+        return None
 
     def states_of(self, R):
         return R['hidden'].reshape(len(R), -1).astype(np.int64)

@@ -1028,7 +1028,7 @@ class Concentration(POMDP):
         _set_card(R['deck'], place, value, shown)
 
     def due(self, R, factor):
-        "None: a card decides no single action, as several match it, and which of them the player knows is not recorded."
+        "None: several places match a card, and the record does not say which of them the player has seen."
         return None
 
     def states_of(self, R):
