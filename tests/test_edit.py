@@ -1,4 +1,4 @@
-"""Edits of memories: the shipped agents act on what class means and standardised probes say; planted decoys do nothing."""
+"""Edits of memories: shipped agents act on what class means and standardised probes say, planted decoys do nothing."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ import torch
 from gymnasium import spaces
 
 from srlviz.agents.actions import Acting
+from srlviz.agents.actor_critic import memory_network
 from srlviz.agents.player import load_policy
 from srlviz.core.checks.question import toy_recording
 from srlviz.core.files import sample_path
@@ -119,6 +120,14 @@ def test_what_no_probe_reads_is_not_edited(played, tmp_path):
     for items in (True, False):
         loaded = Answer.load(answer.save(tmp_path / 'none.npz', items))
         assert loaded.parts['verdicts']['verdict'].tolist() == ['not readable']
+
+
+def test_what_goes_with_a_factor_is_not_the_factor(played):
+    "A stack of four frames knows the time, and with it how many cards are left, but not which ones"
+    network = memory_network(10, 'FrameStack', Acting(spaces.Discrete(4)).kind, width=32, n_hidden=32, head_layers=1)
+    answer = Edit(('ago_1', 'remaining_0'), episodes=40, shifts=(1,)).ask(network.eval(), played)
+    verdicts = answer.parts['verdicts'].set_index('factor')['verdict']
+    assert verdicts['remaining_0'].startswith('not held') and verdicts['ago_1'] != verdicts['remaining_0']
 
 
 def test_a_batch_plays_as_the_agent_alone():
