@@ -30,6 +30,12 @@ POMDP_RULES = dict(
     space="every observation lies in observation_space",
     returns="returns stay within return_range",
     length="an episode ends within max_steps",
+    settable="settable names columns of factors(); where it is empty, not_settable says why",
+    own="with_value and the value that a factor has give the same episode to the bit",
+    value="with_value gives a factor another value in the row",
+    follows="with_value changes no other factor in the row but those that follow",
+    before="after with_value, rewards and ends are the same until what is seen differs",
+    due="the answer that is due for the present value earns more than those for other values",
     vector="the batched form is a VectorEnv with the same single spaces and limits",
     batched="batched equals single, step by step",
 )
@@ -95,6 +101,92 @@ def _play(make, actions: list, seed: int, read: bool = True) -> list[tuple]:
     env.close()
     return rows
 
+# %% ../../../nbs/00_core/checks/03_pomdp.ipynb #32c16c51
+def _columns(factors: Mapping) -> dict[str, float]:
+    "Factors as a recording names them: `ago` of three values becomes `ago_0`, `ago_1`, `ago_2`."
+    columns = {}
+    for name, values in factors.items():
+        for index, value in np.ndenumerate(values):
+            columns['_'.join([name, *map(str, index)])] = value
+    return columns
+
+
+def _replay(env, start, actions) -> list[tuple]:
+    "One episode from a snapshot: (observation, reward, whether it ended) of every moment."
+    rows = [(deepcopy(env.restore(start)), 0.0, False)]
+    for action in actions:
+        obs, reward, terminated, truncated, _ = env.step(action)
+        rows.append((deepcopy(obs), float(reward), bool(terminated or truncated)))
+        if rows[-1][2]:
+            break
+    return rows
+
+
+def _check_twin(env, factor: str, rows: list[tuple], twin: list[tuple], now: Mapping, changed: Mapping) -> None:
+    "Check that an episode with another value differs from `rows` in nothing that it must not."
+    may_differ = {factor, *env.follows(factor)}
+    others = [k for k in now if k not in may_differ and changed[k] != now[k]]
+    require(not others, env, POMDP_RULES['follows'], lambda: f"{', '.join(others[:5])} with {factor}")
+    for (obs, *rest), (twin_obs, *twin_rest) in zip(rows, twin):
+        if not np.array_equal(obs, twin_obs):
+            break
+        require(rest == twin_rest, env, POMDP_RULES['before'], lambda: f"{rest} became {twin_rest} with {factor}")
+
+
+def _check_due(env, now, actions: list, factor: str) -> None:
+    "Check the answers that are due for a factor in a snapshot, played after the actions that follow."
+    steps, answers = (x[0] for x in env.due(now, factor))
+    if steps < 0:
+        return
+    env.restore(now)
+    right = int(_columns(env.factors())[factor])
+    _replay(env, now, actions[:steps])
+    then = env.snapshot()
+    rewards = [_replay(env, then, [a])[1][1] if a >= 0 else -np.inf for a in answers.tolist()]
+    others = [r for r, a in zip(rewards, answers) if a != answers[right]]
+    ok = rewards[right] > max(others, default=-np.inf)
+    require(ok, env, POMDP_RULES['due'], lambda: f"{factor} = {right}, {steps} rows on: {rewards}")
+
+
+def _check_settable(make, seed: int, n_factors: int = 4, n_rows: int = 4) -> None:
+    "Check `settable`, `with_value`, `follows` and `due` for some factors in some rows of three episodes."
+    env, rules, rng = make().unwrapped, POMDP_RULES, np.random.default_rng(seed)
+    env.reset(seed=seed)
+    names = list(_columns(env.factors()))
+    ok = set(env.settable) <= set(names) and (env.settable or isinstance(env.not_settable, str) and env.not_settable)
+    require(ok, env, rules['settable'], lambda: f"{env.settable!r:.200}, {env.not_settable!r}")
+    factors = rng.permutation(env.settable)[:n_factors].tolist()
+    due = [name for name in names if env.due(env.snapshot(), name) is not None]
+    due = rng.permutation(due)[:n_factors].tolist() if 'noisy' not in env.tags else []
+    played = []
+    for s in range(seed, seed + 3):
+        env.reset(seed=s)
+        start, actions = env.snapshot(), _actions(env, env.max_steps, s)
+        rows = _replay(env, start, actions)[:-1]
+        for t in rng.permutation(len(rows))[:n_rows].tolist():
+            _replay(env, start, actions[:t])
+            played.append((start, actions, rows, t, env.snapshot(), _columns(env.factors())))
+    for factor in factors:
+        group = [name for name in names if name.rpartition('_')[0] == factor.rpartition('_')[0]]
+        values = np.unique([now[name] for *_, now in played for name in group])
+        reached = 0
+        for start, actions, rows, t, _, now in played:
+            for value in [now[factor], *rng.permutation(values)[:3]]:
+                twin = _replay(env, env.with_value(start, factor, value, t, np.array(actions)[None]), actions[:t])
+                if len(twin) <= t or twin[t][2]:
+                    continue
+                changed = _columns(env.factors())
+                if value == now[factor]:
+                    same = content_hash([twin, changed]) == content_hash([rows[: t + 1], now])
+                    require(same, env, rules['own'], f"{factor} = {value}, row {t}")
+                elif np.isclose(changed[factor], value):
+                    reached += 1
+                    _check_twin(env, factor, rows, twin, now, changed)
+        require(reached, env, rules['value'], factor)
+    for factor in due:
+        for _, actions, _, t, now, _ in played:
+            _check_due(env, now, actions[t:], factor)
+
 # %% ../../../nbs/00_core/checks/03_pomdp.ipynb #a216f3b4
 def _check_limits(make, seed: int, episodes: int) -> None:
     "Play some episodes against the stated spaces, returns and lengths."
@@ -149,6 +241,8 @@ def _check_single(make, seed: int, episodes: int) -> str:
             require(False, env, POMDP_RULES['gymnasium'], f"{type(e).__name__}: {e}")
     dynamics = _check_seeds(make, seed)
     _check_limits(make, seed, episodes)
+    if _attribute(env, 'settable') is not None:
+        _check_settable(make, seed)
     return content_hash([limits, longest, repr(env.observation_space), repr(env.action_space), dynamics])
 
 # %% ../../../nbs/00_core/checks/03_pomdp.ipynb #d759d8ad

@@ -6,20 +6,148 @@
 __all__ = ['POMDPWorld']
 
 # %% ../../../nbs/02_data/worlds/01_pomdp.ipynb #ae6d9c29
-from collections.abc import Mapping
-from functools import cache
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, cached_property
+
+import numpy as np
 
 from ...core.checks.pomdp import DIFFICULTIES
 from ...core.checks.world import EVERYTHING, Condition, check_condition
-from ...core.names import catalog_names, spelled
-from ...core.recordings import Recording
-from ..popgym import record_pomdp
+from ...core.files import check_whole
+from ...core.jobs.progress import Bar
+from ...core.names import catalog_names, spelled, unknown
+from ...core.play import spread_factors
+from ...core.recordings import Episode, Recording
+from ...core.twins import UNTOUCHED, Twins, cut, natural_values
+from ..popgym import record_episodes, record_pomdp
+from ...envs.pomdp.base import POMDP, make_task, replay, rows_at, started
+
+# %% ../../../nbs/02_data/worlds/01_pomdp.ipynb #0ec4a3c1
+_UNDEFINED = 'the factor is not defined in this row'
+_ENDED = 'the episode would have ended before'
+_CANNOT = 'it cannot have this value in this row'
+_OTHERS = 'a factor that does not follow would differ'
+_UNSEEN = 'nothing that was seen would differ'
+
+
+def _is_defined(values: np.ndarray, kind: str) -> np.ndarray:
+    "Whether values (T,) of a factor are defined; a category of -1 is not."
+    return (values >= 0) | (kind != 'categorical')
+
+
+def _spread_rows(possible: Sequence[np.ndarray], seed: int) -> np.ndarray:
+    """Choose one row of each episode, from the first to the last ones, in random order: (n,).
+
+    Parameters
+    ----------
+    possible : of each episode (T,) bool, the rows to choose from; all if none is
+    """
+    n = len(possible)
+    shares = (np.random.default_rng([seed, n]).permutation(n) + 0.5) / n
+    chosen = []
+    for marks, share in zip(possible, shares):
+        rows = np.flatnonzero(marks if marks.any() else np.ones(len(marks), bool))
+        chosen.append(rows[int(share * len(rows))])
+    return np.array(chosen)
+
+
+class _Histories:
+    """Episodes of a task up to one row each, to be played again from other starts.
+
+    Parameters
+    ----------
+    task : of the episodes
+    played : the episodes, of `record_pomdp`
+    factors : of which at least one is defined in the row, if the episode has such a row
+    seed : of the rows
+
+    Attributes
+    ----------
+    t : (N,), the row in which each ends
+    now : factor -> (N,) its values in this row
+    defined : factor -> (N,) whether it is defined there; a category of -1 is not
+    """
+
+    def __init__(self, task: POMDP, played: Recording, factors: Sequence[str], seed: int):
+        self.task = task
+        kinds = {f.name: f.kind for f in played.factors}
+        possible = []
+        for e in played:
+            possible.append(np.any([_is_defined(e.factors[name], kinds[name]) for name in factors], 0))
+        self.t = _spread_rows(possible, seed)
+        longest = self.t.max() + 1
+        padded = []
+        for e in played:
+            actions = e.actions[:longest]
+            padded.append(np.concatenate([actions, np.repeat(actions[-1:], longest - len(actions), 0)]))
+        self.actions = np.stack(padded)  # (N, longest, ...)
+        self.starts = started(task, played.meta['seeds'])
+        self.records = replay(task, self.starts, self.actions)  # (N, longest + 1)
+        self.now = self._factors(self.records)
+        self.defined = {name: _is_defined(self.now[name], kinds[name]) for name in factors}
+
+    def _factors(self, records: np.ndarray) -> dict[str, np.ndarray]:
+        return spread_factors(self.task.factors_of(rows_at(records, self.t)))
+
+    def episodes(self, records: np.ndarray, which: Sequence[int]) -> Iterator[Episode]:
+        "Episodes of the records (N, longest + 1) up to their row, those of the numbers `which`"
+        return record_episodes(self.task, [records[i, : self.t[i] + 2] for i in which], [''] * len(which))
+
+    def twins(self, factor: str, value) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Play all again with another value of a factor.
+
+        Parameters
+        ----------
+        value : one number or (N,)
+
+        Returns
+        -------
+        records : (N, longest + 1)
+        reached : (N,), the value in the row, exactly
+        problem : (N,) str, why this is no twin; '' if it is
+        """
+        starts = self.task.with_value(self.starts, factor, value, self.t, self.actions)
+        records = replay(self.task, starts, self.actions)
+        past = np.arange(records.shape[1]) <= self.t[:, None]
+        after = self._factors(records)
+        may_differ = factor, *self.task.follows(factor)
+        others = np.zeros(len(records), bool)
+        for name, values in after.items():
+            if name not in may_differ:
+                others |= values != self.now[name]
+        seen = (records['obs'] != self.records['obs'][:, : records.shape[1]]).any(2) & past
+        problems = {
+            _UNDEFINED: ~self.defined[factor],
+            _ENDED: ((records['terminated'] | records['truncated']) & past).any(1),
+            _CANNOT: ~np.isclose(after[factor], value),
+            _OTHERS: others,
+            _UNSEEN: ~seen.any(1) & ~np.isclose(self.now[factor], value),
+        }
+        return records, after[factor], np.select([*problems.values()], [*problems], '')
 
 # %% ../../../nbs/02_data/worlds/01_pomdp.ipynb #8d5e31b0
 @cache
 def _task_names() -> tuple[str, ...]:
     "Names of every environment at every difficulty"
     return tuple(f'{name}-{difficulty}' for name in catalog_names('envs') for difficulty in DIFFICULTIES)
+
+
+def _values_of(played: Recording, factor: str, values, own: np.ndarray) -> list:
+    "List the values that a factor is set to; a ValueError if one is outside of what occurs in the episodes"
+    if isinstance(values, str) and values == 'own':
+        return [own]
+    occur = played.steps(factor)[factor].to_numpy()
+    if values is None:
+        kinds = {f.name: f.kind for f in played.factors}
+        return natural_values(occur[_is_defined(occur, kinds[factor])]).tolist()
+    low, high = occur.min(), occur.max()
+    wanted = np.ravel(values).tolist()
+    for v in wanted:
+        if not isinstance(v, (int, float)) or not low <= v <= high:
+            expected = f"'own' or numbers from {low:g} to {high:g}, as in play"
+            raise ValueError(f"values of {factor} must be {expected}; got {v!r:.40}")
+    return wanted
 
 
 class POMDPWorld:
@@ -50,6 +178,20 @@ class POMDPWorld:
 
     def __repr__(self):
         return f"POMDPWorld({self.name!r})"
+
+    @cached_property
+    def _task(self) -> POMDP:
+        return make_task(self.name)
+
+    @property
+    def settable(self) -> tuple[str, ...]:
+        "Factors that `twins` can set"
+        return tuple(self._task.settable)
+
+    @property
+    def not_settable(self) -> str:
+        "Why no factor can be set"
+        return '' if self.settable else self._task.not_settable
 
     @property
     def conditions(self) -> dict[str, Condition]:
@@ -94,6 +236,79 @@ class POMDPWorld:
         environment, _, difficulty = self.name.rpartition('-')
         task = f'{environment}-{condition or difficulty}'
         return record_pomdp(task, n, policy, seed, flat=flat, parameters=parameters, **options)
+
+    def twins(
+        self,
+        factor: str | Sequence[str] | None = None,
+        values=None,
+        n: int = 40,
+        *,
+        seed: int = 0,
+        policy=None,
+        length: int | None = None,
+        progress: bool = True,
+    ) -> Twins:
+        """Play n episodes, each up to one row, and again with other values of a hidden factor in this row.
+
+        Parameters
+        ----------
+        factor : a name, several, or None for all that are settable
+        values : numbers that the factor is set to; None takes about six of its natural range, 'own' the one it has
+        n : moments, spread over the length of an episode; where a factor is undefined it is not set
+        seed : same arguments, same twins
+        policy : see `record`; None takes the oracle of the task. Its actions are kept
+        length : rows up to the moment; None takes all from the start of the episode
+        progress : show a bar
+
+        Returns
+        -------
+        Twins : the untouched history of each moment first; `left_out` counts what could not be set
+
+        Raises
+        ------
+        ValueError : for a factor that cannot be set, with those that can; a value that does not occur in play
+        """
+        names = self._settable_names(factor)
+        check_whole(n, 'n', 1)
+        if policy is None:
+            policy = 'oracle' if hasattr(self._task, 'script') else 'random'
+        played = record_pomdp(self.name, n, policy, seed, progress=progress)
+        histories = _Histories(self._task, played, names, seed)
+        made = [(i, UNTOUCHED, np.nan, e) for i, e in enumerate(histories.episodes(histories.records, range(n)))]
+        left_out = Counter()
+        wanted = [(name, value) for name in names for value in _values_of(played, name, values, histories.now[name])]
+        for name, value in Bar(wanted, desc='twins', unit='value', delay=2, disable=not progress):
+            records, reached, problem = histories.twins(name, value)
+            if values != 'own':
+                problem = np.where(histories.now[name] == value, None, problem)  # the moment itself
+            left_out.update((name, reason) for reason in problem if reason)
+            which = np.flatnonzero(problem == '')
+            if len(which):
+                made += zip(which, [name] * len(which), reached[which], histories.episodes(records, which))
+        made.sort(key=lambda twin: twin[0])
+        moment, changed, value, episodes = zip(*made)
+        return Twins.build(
+            [cut(e, len(e) - 1, length) for e in episodes],
+            moment,
+            changed,
+            value,
+            follows={name: self._task.follows(name) for name in names},
+            left_out=[(*key, count) for key, count in left_out.items()],
+            name=played.name,
+            hz=played.hz,
+            factors=played.factors,
+            meta=played.meta,
+        )
+
+    def _settable_names(self, factor) -> list[str]:
+        "Check the factors to set"
+        if not self.settable:
+            raise ValueError(f"{self.name} has no twins, also none of {factor!r:.80}: {self.not_settable}")
+        names = [factor] if isinstance(factor, str) else list(self.settable if factor is None else factor)
+        for name in names:
+            if name not in self.settable:
+                raise unknown(f'settable factor of {self.name}', name, self.settable)
+        return names
 
     def sample(self) -> Recording:
         """Record four episodes with frames."""

@@ -385,7 +385,7 @@ class Task(abc.ABC):
     factor_notes: Mapping[str, FactorNote] = {}  # factor -> its label
     keys: Mapping[str, object] = {}  # keyboard key -> action, for human players
     settable: Sequence[str] = ()  # factors that `with_value` sets, named as in a recording
-    not_settable: str = ''  # why there are none, a sentence
+    not_settable: str = 'the task does not say how its state can be set'  # why there are none
     reset1: Callable  # (record) -> None
     step1: Callable  # (record, action) -> None
     max_steps: int

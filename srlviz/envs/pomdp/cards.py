@@ -1013,7 +1013,8 @@ class Concentration(POMDP):
         return dict(card=R['deck'].astype(np.int64), found=R['up'].astype(np.int64), first=first, pairs=R['found'] // 2)
 
     def follows(self, factor):
-        return _others(self.settable, factor)
+        "Another card makes a pair of what was none, and the other way round."
+        return (*_others(self.settable, factor), *_columns('found', self.action_space.n), 'pairs')
 
     def set_value(self, R, name, column, value, t, actions):
         "Two cards swap places, the other one turned as late as possible. `first` is the card that waits in row t."

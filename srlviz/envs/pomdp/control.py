@@ -14,7 +14,7 @@ from gymnasium import spaces
 
 from ...core.files import check_whole
 from ..kernels import random_float, random_normal
-from .base import POMDP, FactorNote
+from .base import POMDP, FactorNote, replay, rows_at
 
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #b4d6bb1b
 def _seen_number(e, value, j):
@@ -45,9 +45,12 @@ def _pole_motion(x, velocity, angle, spin, push):
     return x + 0.02 * velocity, velocity + 0.02 * (q - 0.05 * turn * cos / 1.1), angle + 0.02 * spin, spin + 0.02 * turn
 
 
+_START = 0.05  # bound of each number at the start
+
+
 def _pole_reset(e):
     for j in range(4):
-        e.state[j] = 0.1 * random_float(e) - 0.05
+        e.state[j] = 2 * _START * random_float(e) - _START
     for j in range(e.obs.size):
         e.obs[j] = _seen_number(e, e.state[e.first[j]], j)
 
@@ -210,6 +213,7 @@ class PositionOnlyCartPole(POMDP):
     factor_notes = _POLE_NOTES
     action_names, keys = ('left', 'right'), {'ArrowLeft': 0, 'ArrowRight': 1}
     reset1, step1 = staticmethod(_pole_reset), staticmethod(_pole_step)
+    settable = ('position', 'velocity')
 
     def build(self, length, noise, shown):
         length = check_whole(length, 'length', 1, 10**9)
@@ -229,6 +233,27 @@ class PositionOnlyCartPole(POMDP):
 
     def factors_of(self, R):
         return dict(zip(_POLE, R['state'].T))
+
+    def follows(self, factor):
+        return ('position',) if factor == 'velocity' else ()
+
+    def set_value(self, R, name, column, value, t, actions):
+        """The cart starts elsewhere, or faster, by as much as it differs in row t; the pole does not depend on either.
+
+        Starts stay within those of the game, so that values far from the present one cannot be set.
+        """
+        j = list(_POLE).index(name)
+        shown = R['first'][0]
+        then = rows_at(replay(self, R, actions[:, : t.max()]), t)
+        start = R['state'][:, j] + (value - then['state'][:, j])
+        changes = (np.abs(start) <= _START) & (value != then['state'][:, j])
+        noise = R['obs'] - R['state'][:, shown].astype(np.float32)
+        R['state'][:, j] = np.where(changes, start, R['state'][:, j])
+        R['obs'] = np.where(changes[:, None], R['state'][:, shown].astype(np.float32) + noise, R['obs'])
+
+    def due(self, R, factor):
+        "None: the better push depends on all four numbers."
+        return None
 
     def states_of(self, R):
         return R['state'].astype(np.float32)
@@ -302,6 +327,7 @@ class VelocityOnlyCartPole(PositionOnlyCartPole):
 
     difficulties = {d: dict(p, shown=('velocity', 'spin')) for d, p in PositionOnlyCartPole.difficulties.items()}
     aliases = ()
+    settable = ('velocity',)  # another position would not be seen
 
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #52703d83
 def _swing(angle, spin, torque):
@@ -428,6 +454,7 @@ class PositionOnlyPendulum(POMDP):
     aliases, tags = ('StatelessPendulum',), ('control',)
     factor_notes = dict(angle=FactorNote('angle, 0 upright', 'rad'), spin=FactorNote('spin', 'rad/s'))
     keys = {'ArrowLeft': (2.0,), 'ArrowDown': (0.0,), 'ArrowRight': (-2.0,)}
+    not_settable = 'a start with another angle in a later row changes the spin by rounding, and most have too much spin'
     reset1 = staticmethod(_pendulum_reset)
     step1 = staticmethod(_pendulum_step)
 

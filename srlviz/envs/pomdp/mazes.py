@@ -213,6 +213,7 @@ class Labyrinth(POMDP):
     tags = ('navigation',)
     keys = dict(ArrowLeft=0, ArrowRight=1, ArrowUp=2, ArrowDown=3)
     factor_notes = _MAZE_NOTES
+    not_settable = 'in another maze, or from another start, the same moves lead elsewhere, and every factor differs'
 
     def build(self, height, width, length):
         for name, n in dict(height=height, width=width).items():
