@@ -54,7 +54,7 @@ def verdict(is_read: bool, pushes: list[Push], twin: Push, random: Push, is_fair
     ----------
     is_read : whether a probe reads the factor
     pushes : of each kind of direction, as long as the twin's change or longer
-    twin, random : the ceiling and the floor
+    twin, random : the ceiling; and the floor, a push as long as the longest of the others
     is_fair : whether a push that moves something proves use: that an action is due, or a twin says how long a push is
     """
 
@@ -114,7 +114,9 @@ def find_moments(player: BatchPlayer, played: Played, factor: str, window: int, 
         lead = int(steps.max() < 1)  # the action of row t is decided with the memory of row t - 1
         due, at = steps + lead, t - lead
         is_moment = (steps + lead >= 1) & (due <= window) & (at >= 0) & (at + due < played.lengths[episode])
-    is_moment &= (value >= 0) & (at >= skip) & (at + 1 < played.lengths[episode])
+    if value.dtype.kind in 'iu':
+        is_moment &= value >= 0  # -1: there is none yet
+    is_moment &= (at >= skip) & (at + 1 < played.lengths[episode])
     return Moments(episode, t, value, at, due, answers).select(is_moment)
 
 
@@ -144,6 +146,11 @@ class Outcome(NamedTuple):
     played: np.ndarray
 
 
+def _resumed(played: Played, moments: Moments) -> tuple[np.ndarray, np.ndarray]:
+    "Records (M,) of the rows from which the agent plays on, and its memory then, (M, n_codes)"
+    return played.records[moments.at + 1, moments.episode], played.states[moments.at, moments.episode]
+
+
 class FactorEdits:
     """Edits of what a memory says about one factor.
 
@@ -168,54 +175,52 @@ class FactorEdits:
     ):
         self.player, self.factor, self.window = player, factor, window
         self.range = directions.codes.min(0), directions.codes.max(0)
-        at, episode = moments.at, moments.episode
-        self.base = player.play_on(played.records[at + 1, episode], played.states[at, episode], window)
         self.start, self.actions = played.records[0], played.actions
-        wanted, has_twin = self._draw_wanted(moments, directions, rng)
-        kept = wanted >= 0
-        self.moments, self.wanted, self.base = moments.select(kept), wanted[kept], self.base[kept]
-        self.records = played.records[at + 1, episode][kept]
-        self.memory = played.states[at, episode][kept]
-        self.twin_change = self._twin_change(has_twin[kept])
         self.is_due = moments.answers.shape[1] > 0
+        base = player.play_on(*_resumed(played, moments), window)
+        values = np.unique(directions.values)
+        can_be = self._can_be_wanted(moments, base, values)
+        kept = can_be.any(1)
+        self.moments, self.base = moments.select(kept), base[kept]
+        self.records, self.memory = _resumed(played, self.moments)
+        self.wanted, has_twin = self._draw_wanted(can_be[kept], values, rng)
+        self.twin_change = self._twin_change(has_twin)
         self.has_twins = bool((np.linalg.norm(self.twin_change, axis=1) > 0).any())
         self.is_same = bool(has_twin.any()) and not self.has_twins  # the memory of the twins
-        own = self.moments.value
         self.steps = {}
         for kind, step in KINDS.items():
             if kind != 'LDA' or not directions.is_number:
-                self.steps[kind] = step(directions, self.memory, own, self.wanted, rng)
+                self.steps[kind] = step(directions, self.memory, self.moments.value, self.wanted, rng)
 
-    def _draw_wanted(self, moments: Moments, directions: Directions, rng) -> tuple[np.ndarray, np.ndarray]:
-        "Draw wanted values (M,), -1 if there is none, and whether the history can be changed to them"
-        values = np.unique(directions.values)
-        own = moments.value
-        is_other = np.repeat(values[None] != own[:, None], 1, 0)
-        rows = np.arange(len(own))
-        if moments.answers.shape[1]:
-            answers = moments.answers[:, values.astype(int)]
-            own_answer = moments.answers[rows, own.astype(int)]
-            does = self.base[rows, moments.due - 1]
-            is_other &= (answers >= 0) & (answers != own_answer[:, None]) & (answers != does[:, None])
-        wanted, has_twin = np.full(len(own), -1.0), np.zeros(len(own), bool)
+    def _can_be_wanted(self, moments: Moments, base: np.ndarray, values: np.ndarray) -> np.ndarray:
+        "Whether a value is another one, with another answer, which is not what the agent does anyway: (M, n_values)"
+        is_other = values != moments.value[:, None]
+        if not self.is_due:
+            return is_other
+        rows = np.arange(len(base))
+        answers = moments.answers[:, values.astype(int)]
+        own_answer = moments.answers[rows, moments.value.astype(int)]
+        does = base[rows, moments.due - 1]
+        return is_other & (answers >= 0) & (answers != own_answer[:, None]) & (answers != does[:, None])
+
+    def _draw_wanted(self, can_be: np.ndarray, values: np.ndarray, rng) -> tuple[np.ndarray, np.ndarray]:
+        "Draw wanted values (M,), again where the history cannot be changed to them; and whether it can"
+        rows = np.arange(len(can_be))
+        wanted, has_twin = np.zeros(len(rows), values.dtype), np.zeros(len(rows), bool)
         for _ in range(_TRIES):
-            drawn = np.where(is_other, rng.random(is_other.shape), -1).argmax(1)
-            new = np.where(is_other[rows, drawn], values[drawn], -1)
-            wanted = np.where(has_twin, wanted, new)
-            has_twin |= self._can_be(moments, wanted)
-            is_other[rows[~has_twin], drawn[~has_twin]] &= is_other[~has_twin].sum(1) > 1
-        return wanted.astype(own.dtype), has_twin
+            drawn = np.where(can_be, rng.random(can_be.shape), -1).argmax(1)
+            wanted = np.where(has_twin, wanted, values[drawn])
+            if self.factor not in self.player.task.settable:
+                break
+            has_twin = self._starts(self.moments, wanted) != self.start[self.moments.episode]
+            is_last = can_be.sum(1) == 1
+            can_be[rows, drawn] = is_last
+        return wanted, has_twin
 
     def _starts(self, moments: Moments, wanted: np.ndarray) -> np.ndarray:
         "Starts of the episodes with a history in which the factor has the wanted values"
         actions = np.moveaxis(self.actions[:, moments.episode], 0, 1)
         return self.player.task.with_value(self.start[moments.episode], self.factor, wanted, moments.t, actions)
-
-    def _can_be(self, moments: Moments, wanted: np.ndarray) -> np.ndarray:
-        "Whether the history can be changed to the wanted values"
-        if self.factor not in self.player.task.settable:
-            return np.zeros(len(wanted), bool)
-        return (self._starts(moments, wanted) != self.start[moments.episode]) & (wanted >= 0)
 
     def _twin_change(self, has_twin: np.ndarray) -> np.ndarray:
         "Change of the memory in the twins (M, n_codes), NaN where there is none"
@@ -581,11 +586,14 @@ class _Asked:
                     self._add_to_curve(name, kind, shift, outcome, edits.moments.episode)
             if kind == self.question.direction and is_due:
                 self._add_items(name, edits, outcomes[1.0])
-        ends = [pushes.pop(kind, NOTHING) for kind in ('twin', 'random')]
+        twin = pushes.pop('twin', NOTHING)
+        longest = max(push.length for push in pushes.values())
+        floor = _pushed(_direction_row(edits, 'random', edits.push('random', longest)), is_due)
+        del pushes['random']
         best = max(pushes, key=lambda kind: pushes[kind].success)
-        words = verdict(True, list(pushes.values()), *ends, is_fair=is_due or edits.has_twins)
+        words = verdict(True, [*pushes.values()], twin, floor, is_fair=is_due or edits.has_twins)
         measured = 'its twin' if edits.has_twins else 'the twins of other factors'
-        self._add_verdict(name, is_due, read, words, best, pushes[best], ends[0], measured)
+        self._add_verdict(name, is_due, read, words, best, pushes[best], twin, measured)
 
     def _add_to_curve(self, name: str, kind: str, shift: float, outcome: Outcome, episode: np.ndarray) -> None:
         row = dict(factor=name, direction=kind, shift=shift)
