@@ -932,6 +932,8 @@ FIGURES = dict(
     plot_credit_shares=lambda f: f(
         pd.DataFrame(dict(method=[evil('m')], of='policy', share=0.5, chance=0.1, task=evil('task0')))
     ),
+    plot_edits=lambda f: f(edit_table(), title=evil('t')),
+    plot_edit_curves=lambda f: f(edit_table(), title=evil('t')),
     plot_probe_heatmap=lambda f: f(table(), game=evil('task0'), selected=(FACTORS[0], evil('method'))),
     plot_probe_trace=lambda f: f([0, 1], [1, 1], factor=evil('v'), method=evil('m')),
     plot_rollout=lambda f: f(
@@ -949,6 +951,13 @@ def failed_trials() -> pd.DataFrame:
     return pd.DataFrame(
         dict(key=['k0', 'k1'], status='failed', method=[evil('m'), evil('n')], started=1.0, error=evil('error'))
     )
+
+
+def edit_table() -> pd.DataFrame:
+    "A table as the question edit has it, with an evil factor and an evil direction"
+    row = dict(factor=evil('factor'), direction=evil('m'), shift=1.0, cosine=0.5, length=1.0)
+    row |= {column + end: 0.5 for column in ('success', 'other') for end in ('', '_low', '_high')}
+    return pd.DataFrame([row, row | dict(direction='twin')])
 
 
 def gap_table() -> pd.DataFrame:

@@ -18,6 +18,7 @@ from srlviz.core.scores import check_scores, paper_scores
 from srlviz.data.popgym import record_pomdp
 from srlviz.evaluate.prediction.target_table import make_targets
 from srlviz.evaluate.questions.belief import BeliefSkill
+from srlviz.evaluate.questions.edit import Edit
 from srlviz.evaluate.questions.frozen_return import FrozenReturn
 from srlviz.evaluate.questions.memories import Contamination, Cost, CreditShare, Recall
 from srlviz.evaluate.questions.neighbours import NeighbourAgreement
@@ -78,6 +79,7 @@ SUBJECTS = {
     'ObservabilityGap': lambda: (ObservabilityGap(-0.5, 0.5, 'final_return'), agent(), played_recording()),
     'Contamination': lambda: (Contamination(k=3), agent(), played_recording()),
     'CreditShare': lambda: (CreditShare(by='gradient'), agent(), played_recording()[:1]),
+    'Edit': lambda: (Edit(('ago_1', 'remaining_0'), **Edit.quick), agent(), played_recording()),
     'Recall': lambda: (Recall(steps=4, delays=(1, 2), test=32), GRU(8, 16), None),
     'FrozenReturn': lambda: (FrozenReturn(budget=2048, runs=2), np.asarray, None),
     'Cost': lambda: (Cost(batch=2, length=16, runs=2), GRU(8, 16), None),

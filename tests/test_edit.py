@@ -1,0 +1,175 @@
+"""Edits of memories: shipped agents act on what class means and standardised probes say, planted decoys do nothing."""
+
+import numpy as np
+import pytest
+import torch
+from gymnasium import spaces
+
+from srlviz.agents.actions import Acting
+from srlviz.agents.actor_critic import memory_network
+from srlviz.agents.player import load_policy
+from srlviz.core.checks.question import toy_recording
+from srlviz.core.files import sample_path
+from srlviz.core.questions import Answer
+from srlviz.data.popgym import record_pomdp
+from srlviz.envs.pomdp.base import make_task
+from srlviz.evaluate.memories.edits import BatchPlayer
+from srlviz.evaluate.questions.edit import Edit
+
+CARDS = ('ago_0', 'ago_1', 'ago_2', 'ago_3')
+
+
+def agent(memory='GRU', task='RepeatPrevious-easy'):
+    return load_policy(sample_path('agents') / f'{task}_{memory}.safetensors', greedy=True)
+
+
+class WithRegister(torch.nn.Module):
+    """A network whose memory also holds a register that its policy never reads.
+
+    The last `n` cards of RepeatPrevious, and how many spades were dealt.
+    """
+
+    def __init__(self, network, n=4):
+        super().__init__()
+        self.network, self.policy, self.n_in, self.n = network, network.policy, network.n_in, n
+
+    def initial_state(self, batch_size=1):
+        return self.network.initial_state(batch_size), torch.zeros(batch_size, self.n, 4), torch.zeros(batch_size, 1)
+
+    def read(self, obs):
+        return torch.cat([self.network.read(obs), obs[..., :4]], -1)
+
+    def memory(self, x, state):
+        inner, cards, spades = state
+        y, inner = self.network.memory(x[..., :-4], inner)
+        return y, (inner, torch.cat([x[:, :, -4:], cards], 1)[:, : self.n], spades + x[:, :, -4])
+
+
+@pytest.fixture(scope='module')
+def played():
+    return record_pomdp('RepeatPrevious-easy', 1, progress=False)
+
+
+@pytest.fixture(scope='module')
+def tables():
+    "Of each shipped agent a table of directions x cards for each column"
+    tables = {}
+    for memory in ('GRU', 'Elman'):
+        answer = Edit(CARDS, shifts=(0, 1)).ask(agent(memory), seed=1)
+        directions = answer.parts['directions']
+        pivot = {c: directions.pivot(index='direction', columns='factor', values=c) for c in ('success', 'cosine')}
+        tables[memory] = answer, pivot
+    return tables
+
+
+@pytest.mark.parametrize('memory', ['GRU', 'Elman'])
+def test_shipped_agents_act_on_class_means_swap_and_the_standardised_probe(memory, tables):
+    answer, pivot = tables[memory]
+    assert (answer.parts['readable']['accuracy'] > 0.99).all()
+    used = ['class means', 'subspace swap', 'standardised probe']
+    assert (pivot['success'].loc[used] >= 0.97).all(axis=None)
+    assert (pivot['success'].loc['random'] <= 0.03).all()
+    assert pivot['cosine'].loc[used].mean(axis=1).between(0.84, 0.93).all()
+    assert (answer.values('edit_others_stay') >= 0.98).all() and (answer.values('edit_success') >= 0.97).all()
+    interval = answer.interval('edit_success', n_resamples=100)
+    assert (interval['low'] > 0.93).all() and (interval['n'] == 150).all()
+    assert (answer.parts['verdicts']['verdict'] == 'used').all()
+
+
+def test_the_shortest_raw_step_and_lda_fail_in_the_gru_although_they_read_as_well(tables):
+    _, pivot = tables['GRU']
+    assert (pivot['success'].loc[['raw probe', 'LDA']] <= 0.03).all(axis=None)
+    assert pivot['cosine'].loc['raw probe'].mean() < 0.25
+    _, pivot = tables['Elman']
+    assert pivot['success'].loc['LDA'].between(0.06, 0.99).all()
+
+
+def test_without_a_push_nothing_changes_and_the_curve_reaches_the_table(tables):
+    answer, pivot = tables['GRU']
+    curve = answer.parts['curve'].set_index(['shift', 'direction', 'factor'])
+    assert (curve.loc[0][['success', 'other']] == 0).all(axis=None)
+    assert curve.loc[1, 'class means', 'ago_2']['success'] == pivot['success'].loc['class means', 'ago_2']
+
+
+def test_a_decoy_that_the_policy_never_reads_is_known_and_unused(played):
+    "The agent without a memory gets one that its policy never reads"
+    answer = Edit(CARDS, episodes=100, shifts=(0, 1, 2)).ask(WithRegister(agent('MLP').network_), played)
+    assert (answer.parts['readable']['skill'] == 1).all()
+    assert answer.parts['curve']['success'].max() <= 0.02 and answer.value('edit_success') <= 0.02
+    verdicts = answer.parts['verdicts']
+    assert (verdicts['verdict'] == 'known and unused').all() and (verdicts['length'] >= 0.98).all()
+
+
+def test_a_decoy_number_beside_a_memory_in_use(played):
+    "The count of spades in the register is the best that a probe can read, and no push of it changes an action"
+    question = Edit(('ago_1', 'remaining_0'), episodes=200, shifts=(0, 1, 2))
+    answer = question.ask(WithRegister(agent().network_, 1), played)
+    readable = answer.parts['readable'].set_index('factor')
+    assert readable.loc['remaining_0', 'skill'] > 0.99
+    verdicts = answer.parts['verdicts'].set_index('factor')
+    assert verdicts.loc['ago_1', 'verdict'] == 'used'
+    assert verdicts.loc['remaining_0', 'verdict'] == 'known and unused'
+    assert verdicts.loc['remaining_0', 'measured_by'] == 'its twin' and verdicts.loc['remaining_0', 'length'] > 0.98
+
+
+def test_what_no_probe_reads_is_not_edited(played, tmp_path):
+    "A register of one card does not know that of two steps before"
+    answer = Edit(('ago_2',), episodes=60).ask(WithRegister(agent('MLP').network_, 1), played)
+    assert answer.parts['verdicts']['verdict'].tolist() == ['not readable']
+    assert len(answer.parts['directions']) == len(answer.truth) == 0 and np.isnan(answer.value('edit_success'))
+    for items in (True, False):
+        loaded = Answer.load(answer.save(tmp_path / 'none.npz', items))
+        assert loaded.parts['verdicts']['verdict'].tolist() == ['not readable']
+
+
+def test_what_goes_with_a_factor_is_not_the_factor(played):
+    "A stack of four frames knows the time, and with it how many cards are left, but not which ones"
+    network = memory_network(10, 'FrameStack', Acting(spaces.Discrete(4)).kind, width=32, n_hidden=32, head_layers=1)
+    answer = Edit(('ago_1', 'remaining_0'), episodes=40, shifts=(1,)).ask(network.eval(), played)
+    verdicts = answer.parts['verdicts'].set_index('factor')['verdict']
+    assert verdicts['remaining_0'].startswith('not held') and verdicts['ago_1'] != verdicts['remaining_0']
+
+
+def test_a_batch_plays_as_the_agent_alone():
+    policy = agent('LSTM')
+    played = BatchPlayer(policy.network_, 'RepeatPrevious-easy').play(3, seed=5)
+    env = make_task('RepeatPrevious-easy', flat=True)
+    for i in range(3):
+        policy.reset()
+        obs, _ = env.reset(seed=5 + i)
+        for t in range(played.lengths[i]):
+            action = policy(obs)
+            assert action == played.actions[t, i]
+            obs, _, ended, _, _ = env.step(action)
+        assert ended
+
+
+def test_actions_of_several_columns_are_numbered_as_ndindex():
+    player = object.__new__(BatchPlayer)
+    player.acting = Acting(spaces.MultiDiscrete([2, 3]))
+    actions = np.array([*np.ndindex(2, 3)])
+    assert player.numbers(actions).tolist() == [*range(6)]
+
+
+def test_invalid_input_is_refused(played):
+    gru = agent()
+    first = record_pomdp('RepeatFirst-easy', 1, progress=False)
+    refused = {
+        'no state to edit.*MLP': (agent('MLP'), None),
+        'RepeatPrevious-easy.*RepeatFirst-easy': (gru, first),
+        'HigherLower-easy has no due action': (agent(task='HigherLower-easy'), None),
+        'another task.*17': (agent(task='HigherLower-easy').network_, played),
+        'agent with a memory.*list': (gru.encode(played), played),
+        'agent with a memory.*function': (lambda obs: 0, played),
+        'does not name its task': (gru.network_, None),
+        'switches': (gru.network_, toy_recording()),
+    }
+    for words, (subject, recording) in refused.items():
+        with pytest.raises(ValueError, match=words):
+            Edit(episodes=6).ask(subject, recording)
+    with pytest.raises(ValueError, match='ago_9.*ago_'):
+        Edit(('ago_9',), episodes=6).ask(gru)
+    with pytest.raises(ValueError, match='direction.*lda.*LDA'):
+        Edit(direction='lda')
+    with pytest.raises(ValueError, match='episodes.*2'):
+        Edit(episodes=2)
