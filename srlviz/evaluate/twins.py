@@ -135,13 +135,17 @@ def coordinates(column: pd.Series, std: float) -> np.ndarray:
     return (values[:, None] == np.unique(values)) / (np.sqrt(2) * std)
 
 
-def within(values: np.ndarray, moment: np.ndarray) -> np.ndarray:
-    """Subtract the mean of their moment from values (n, ...)."""
-    number = np.unique(moment, return_inverse=True)[1]
-    sums = np.zeros((number.max() + 1, *values.shape[1:]))
-    np.add.at(sums, number, values)
-    counts = np.bincount(number).reshape(-1, *[1] * (values.ndim - 1))
-    return values - (sums / counts)[number]
+def within(values: np.ndarray, rows: np.ndarray, untouched: np.ndarray) -> np.ndarray:
+    """Subtract the mean of their moment from values (N, ...) of some rows; 0 without rounding where nothing changed.
+
+    rows, untouched : (n,) of `changed_rows`
+    """
+    changes = values[rows] - values[untouched]
+    number = np.unique(untouched, return_inverse=True)[1]
+    sums = np.zeros((number.max() + 1, *changes.shape[1:]))
+    np.add.at(sums, number, changes)
+    counts = np.bincount(number).reshape(-1, *[1] * (changes.ndim - 1))
+    return changes - (sums / counts)[number]
 
 
 def changed_factors(changed: Sequence[str], table: pd.DataFrame) -> list[str]:

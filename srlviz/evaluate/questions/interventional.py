@@ -45,9 +45,9 @@ def movement(codes: np.ndarray, truth: pd.DataFrame, changed: np.ndarray, std: p
     moment = truth.index.get_level_values('episode').to_numpy()
     importance = {}
     for name in changed_factors(changed, truth):
-        rows, _ = changed_rows(changed, moment, name)
-        v = within(coordinates(truth[name].iloc[rows], std[name]), moment[rows])
-        c = within(codes[rows].astype(np.float64), moment[rows])
+        rows, untouched = changed_rows(changed, moment, name)
+        v = within(coordinates(truth[name], std[name]), rows, untouched)
+        c = within(codes.astype(np.float64), rows, untouched)
         if (v**2).sum() > 0:
             importance[name] = np.sqrt((c**2).sum(0) / (v**2).sum())
     return pd.DataFrame(importance)

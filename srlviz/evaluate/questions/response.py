@@ -49,7 +49,7 @@ def responses(
     for i, name in enumerate(names):
         rows, untouched = changed_rows(changed, moment, name)
         values = truth[name].to_numpy()
-        v = within(coordinates(truth[name].iloc[rows], std[name]), moment[rows])  # (n, 1) or (n, n_classes)
+        v = within(coordinates(truth[name], std[name]), rows, untouched)  # (n, 1) or (n, n_classes)
         of_rows = draws.of_items(rows)
         total = of_rows.sums((v**2).sum(1))
         total[total == 0] = np.nan
@@ -59,7 +59,7 @@ def responses(
             readings = predicted[read].to_numpy()
             with np.errstate(invalid='ignore', divide='ignore'):
                 if is_number(truth[read]):
-                    y = within(readings[rows] / std[read], moment[rows])
+                    y = within(readings / std[read], rows, untouched)
                     if is_number(truth[name]):
                         found[:, i, k] = of_rows.sums(v[:, 0] * y) / total
                     else:
