@@ -105,7 +105,7 @@ _SCORES = {
     'standardizing. What a linear classifier can represent stays the same; how its training goes does not.',
     'representation': 'What turns observations into vectors: an encoder, or the state of a memory; also these vectors.',
     'response': 'How far the reading of a factor moves when a factor is changed in twins, in standard deviations '
-    'per deviation. Own response: of the reading of the changed factor; 1 is right, and the metric falls on both sides.',
+    'per deviation. Own response: of the reading of the changed factor; 1 is right, more and less is worse.',
     'row': 'One step of a recording in a table of codes and factors. Rows of an episode resemble each other, '
     'so that they are not independent.',
     'R²': 'Share of the squared error of the mean that a prediction avoids: 1 for a perfect prediction, 0 for one no '
