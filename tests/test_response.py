@@ -142,6 +142,17 @@ def test_a_factor_that_follows_is_no_crosstalk():
     assert table.loc[('byte', 'tens'), 'response'] > 0.9 and answer.values('crosstalk')['tens'] < 0.05
 
 
+def test_a_changed_factor_counts_although_it_repeats_one_that_was_not_changed():
+    "As the card of three steps ago, which is the answer that is due"
+    recording = world(lambda values: perfect(values)[:, 1:])
+    doubled = [e.replace(factors=dict(due=e.factors['x']) | dict(e.factors)) for e in recording]
+    factors = [Factor('due', kind='continuous'), *recording.factors]
+    answer = asked(Response(), recording.replace(episodes=doubled, factors=factors))
+    assert answer.about['counted_once'] == dict(x='due')
+    own = answer.values('own')
+    assert [*own.index] == [*NAMES, 'mean'] and abs(own['x']) < 0.1 and abs(own['mean'] - 2 / 3) < 0.1
+
+
 def test_an_argument_makes_a_byte_a_class():
     recording = world(lambda values: np.column_stack([values[:, 0], values[:, 1] % 2]))
     two_values = []
