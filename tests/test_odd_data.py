@@ -21,7 +21,8 @@ from srlviz.studies.quick import probe
 SIZES = dict(probe=600, valid=200, test=400, shifted=200)
 QUICK = dict(probe=dict(n_classes=None, lr=0.05, epochs=8), dci=dict(bins=2, n_train=200))  # else the defaults
 SLOW = {'dci', 'qedr forest', 'disagreement'}  # are asked about the oddest data only
-OTHER_DATA = {'belief', 'targets'}  # tables that only a task, or windows, give; their heads are those of others
+# tables that only a task, windows, or twins give; their heads are those of others
+OTHER_DATA = {'belief', 'targets', 'response', 'interventional'}
 LARGEST = 0.05
 # the strength of its penalty is one of a few, chosen on 'valid': one changed row may choose the next
 LARGEST_OF = {'description_length': 0.07}

@@ -43,6 +43,8 @@ _RECORDINGS = {
     'step': 'One observation and the action that follows it; the unit of time, t, in an episode.',
     'task': 'An environment with its rules and difficulty, or a game.',
     'trial': 'One evaluation of a sweep, with one value of each parameter.',
+    'twin': 'A copy of a moment, or of a history, in which one factor has another value and nothing else differs '
+    'but what follows from it. Twins show what answers to the factor itself.',
     'window': 'A fixed number of consecutive steps, such as ten seconds of a flight, that is encoded as one code.',
     'world': 'A source of recordings: a game, a task, the simulated approach, or an environment or data of your own.',
 }
@@ -67,6 +69,8 @@ _SCORES = {
     'steps the larger it is; a probe on codes with a large one is badly conditioned.',
     'control': 'A prediction task that codes cannot know, such as the factors of another episode at the same '
     'step. What a probe reaches on it is due to the probe, not to the codes.',
+    'crosstalk': 'How far the readings of other factors move when one factor is changed in twins, in standard '
+    'deviations per deviation; 0 is right.',
     'description length': 'The number of bits that the factors take for a receiver who has the codes and '
     'learns to predict from them. It is small if a factor can be read accurately after few rows.',
     'encoder': 'A function from observations to codes, learned or not: `fit(recording)`, then `encode(recording)`.',
@@ -100,6 +104,8 @@ _SCORES = {
     'reparametrization': 'Another way to write the same codes, from which the old ones can be computed, such as '
     'standardizing. What a linear classifier can represent stays the same; how its training goes does not.',
     'representation': 'What turns observations into vectors: an encoder, or the state of a memory; also these vectors.',
+    'response': 'How far the reading of a factor moves when a factor is changed in twins, in standard deviations '
+    'per deviation. Own response: of the reading of the changed factor; 1 is right, more and less is worse.',
     'row': 'One step of a recording in a table of codes and factors. Rows of an episode resemble each other, '
     'so that they are not independent.',
     'R²': 'Share of the squared error of the mean that a prediction avoids: 1 for a perfect prediction, 0 for one no '
@@ -240,7 +246,10 @@ ALIASES: dict[str, str] = dict(
     gain='nonlinear gain',
     game='task',
     half_life='contamination',
+    interventional_completeness='completeness',
+    interventional_disentanglement='disentanglement',
     mmer_split='MMER',
+    own='response',
     participation_ratio='rank',
     r2='R²',
     r2_linear='R²',

@@ -19,6 +19,7 @@ from ..metrics import Metric
 from ..names import catalog
 from ..questions import Answer, Question
 from ..recordings import Episode, Factor, Recording
+from ..twins import Twins, with_twins
 
 # %% ../../../nbs/00_core/checks/06_question.ipynb #6fe30050
 SUBJECTS = ('codes', 'encoder', 'agent', 'memory')
@@ -46,22 +47,36 @@ QUESTION_RULES = dict(
 def toy_recording(n: int = 24, steps: int = 40, seed: int = 0, kind: str = 'categorical') -> Recording:
     """Make a recording of n episodes of three switches, and n // 4 in which they flip more often, the split 'shifted'.
 
+    The split 'twins' has n // 4 moments, one row each, and for each switch a copy of the moment in which it is flipped.
     Its observations 'vector' are perfect codes; the lamp is the reward, and the door the action. `kind` is that of the
     factors.
     """
     names = ('lamp', 'door', 'fan')
+
+    def episode(switches):
+        lamp, door, _ = switches.T
+        vector = switches.astype(np.float32)
+        return Episode(dict(vector=vector), door, lamp.astype(np.float32), dict(zip(names, switches.T)))
+
     episodes = []
     for i in range(n + n // 4):
         rng = np.random.default_rng([seed, i])
         start = rng.integers(0, 2, 3)
         flips = rng.random((steps, 3)) < (0.1 if i < n else 0.2)
-        switches = (start + np.cumsum(flips, axis=0)) % 2
-        lamp, door, _ = switches.T
-        vector = switches.astype(np.float32)
-        episodes.append(Episode(dict(vector=vector), door, lamp.astype(np.float32), dict(zip(names, switches.T))))
-    recording = Recording(episodes, name='switches', factors=[Factor(name, kind=kind) for name in names])
+        episodes.append(episode((start + np.cumsum(flips, axis=0)) % 2))
+    factors = [Factor(name, kind=kind) for name in names]
+    recording = Recording(episodes, name='switches', factors=factors)
     split = recording[:n].with_split(probe=0.5, valid=0.2, test=0.3).split
-    return recording.replace(split=[*split, *['shifted'] * (n // 4)])
+    recording = recording.replace(split=[*split, *['shifted'] * (n // 4)])
+    twins = []  # episode, moment, factor, value
+    for i in range(n // 4):
+        switches = np.random.default_rng([seed, 1, i]).integers(0, 2, (1, 3))
+        twins.append((episode(switches), i, '', np.nan))
+        for k, name in enumerate(names):
+            flipped = switches ^ (np.arange(3) == k)
+            twins.append((episode(flipped), i, name, flipped[0, k]))
+    copies, moment, factor, value = zip(*twins)
+    return with_twins(recording, Twins.build(copies, moment=moment, factor=factor, value=value, factors=factors))
 
 # %% ../../../nbs/00_core/checks/06_question.ipynb #5a1e0c12
 def _check_members(question: Question) -> None:

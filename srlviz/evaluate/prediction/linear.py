@@ -295,7 +295,8 @@ def with_mean(table: pd.DataFrame, answer: Answer) -> pd.DataFrame:
     """Add the mean over factors, in which one number counts once; factors without a value do not count."""
     if 'mean' in table:
         return table
-    counted = [k for k in table if k not in answer.about.get('counted_once', {}) and table[k].notna().any()]
+    repeats = answer.about.get('counted_once', {})
+    counted = [k for k in table if repeats.get(k) not in table and table[k].notna().any()]
     return table.assign(mean=table[counted].mean(axis=1, skipna=False))
 
 

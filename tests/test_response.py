@@ -1,0 +1,204 @@
+"""Questions about twins: planted responses and mixtures, numbers and classes, moments as units, and what is refused."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from srlviz.core.bootstrap import Draws
+from srlviz.core.questions import Answer, is_number
+from srlviz.core.recordings import Episode, Factor, Recording
+from srlviz.core.twins import Twins, with_twins
+from srlviz.evaluate.questions.interventional import Interventional
+from srlviz.evaluate.questions.qedr import FactorRegression
+from srlviz.evaluate.questions.response import Response, responses
+
+FACTORS = [Factor('x', kind='continuous'), Factor('byte'), Factor('suit', names=('clubs', 'hearts', 'spades'))]
+NAMES = [f.name for f in FACTORS]
+
+
+def perfect(values):
+    "Codes (n, 5) of values (n, 3): x, the byte, and a column for each suit"
+    x, byte, suit = values.T
+    return np.column_stack([x, byte / 30, suit[:, None] == np.arange(3)])
+
+
+def world(encode, n_moments=30, seed=0, rows=60, episodes=50):
+    "Natural episodes of a number, a byte and a suit, all independent, and their twins"
+    rng = np.random.default_rng(seed)
+
+    def draw(n):
+        return np.column_stack([rng.normal(size=n), rng.integers(0, 100, n), rng.integers(0, 3, n)])
+
+    def episode(values):
+        x, byte, suit = values.T
+        factors = dict(x=x, byte=byte.astype(np.uint8), suit=suit.astype(int))
+        return Episode(dict(vector=encode(values).astype(np.float32)), factors=factors)
+
+    natural = Recording([episode(draw(rows)) for _ in range(episodes)], name='cards', factors=FACTORS)
+    copies, moment, factor, value = [], [], [], []
+    for i, now in enumerate(draw(n_moments)):
+        changes = [('', np.nan, now)]
+        for k, name in enumerate(NAMES):
+            others = np.setdiff1d(np.arange(3), now[2]) if name == 'suit' else draw(3)[:, k]
+            changes += [(name, v, np.where(np.arange(3) == k, v, now)) for v in others]
+        for name, v, values in changes:
+            copies.append(episode(np.vstack([draw(1), values])))  # the last row is the moment
+            moment.append(i)
+            factor.append(name)
+            value.append(v)
+    twins = Twins.build(copies, moment, factor, value, factors=FACTORS)
+    return with_twins(natural.with_split(probe=0.6, valid=0.2, test=0.2), twins)
+
+
+def asked(question, recording, **options):
+    return question.ask([e.obs['vector'] for e in recording], recording, progress=False, **options)
+
+
+def test_the_true_state_answers_to_itself_alone():
+    answer = asked(Response(), world(perfect))
+    assert np.allclose(answer.matrix, np.eye(3), atol=0.01) and [*answer.matrix.index] == NAMES
+    assert (answer.values('own') > 0.99).all() and (answer.values('crosstalk') < 0.01).all()
+    assert (answer.values('skill') > 0.99).all()
+
+
+def test_a_constant_code_answers_to_nothing():
+    answer = asked(Response(), world(lambda values: np.ones((len(values), 2))))
+    assert not answer.matrix.any(axis=None)
+    for metric in answer.metrics:
+        assert (answer.values(metric) == 0).all()
+    assert (answer.interval('own')[['low', 'high']] == 0).all(axis=None)
+
+
+def test_random_codes_score_chance_for_numbers_and_classes():
+    rng = np.random.default_rng(3)
+    answer = asked(Response(), world(lambda values: rng.normal(size=(len(values), 4))))
+    assert (answer.values('own').abs() < 0.2).all() and (answer.values('skill').abs() < 0.1).all()
+
+
+def test_a_mixture_has_its_planted_responses():
+    "One code of two independent numbers of deviation 1: .8 x + .6 y is read as .8 c for x and .6 c for y"
+    std = np.sqrt((100**2 - 1) / 12)  # of the byte
+
+    def mixed(values):
+        return (0.8 * values[:, 0] + 0.6 * (values[:, 1] - 49.5) / std)[:, None]
+
+    found = asked(Response(), world(mixed)).matrix
+    assert np.allclose(found.loc[['x', 'byte'], ['x', 'byte']], [[0.64, 0.48], [0.48, 0.36]], atol=0.03)
+    assert np.allclose(found.loc['suit', ['x', 'byte']], 0, atol=1e-6)
+
+
+def test_an_overshoot_is_as_wrong_as_an_undershoot():
+    "A number that is read at 1.2 times its change, and one that is read backwards three times as far"
+    index = pd.MultiIndex.from_tuples([(0, 0)] * 3, names=['episode', 't'])
+    truth = pd.DataFrame(dict(x=[0.0, 1, 0], y=[0.0, 0, 1]), index)
+    read = pd.DataFrame(dict(x=[0.0, 1.2, 0], y=[0.0, 0, -3]), index)
+    factors = pd.DataFrame(dict(factor=['x', 'y'], std=1.0, skill=1.0))
+    answer = Answer(Response(), truth, read, dict(changed=np.array(['', 'x', 'y']), factors=factors))
+    assert np.allclose(answer.values('own'), [0.8, -1, -0.1]) and not answer.values('crosstalk').any()
+
+
+def test_a_class_that_is_read_by_chance_counts_nothing():
+    "Hearts is read in the twin and in the untouched row: the reading has not moved to it"
+    index = pd.MultiIndex.from_tuples([(0, 0), (0, 0), (1, 0), (1, 0)], names=['episode', 't'])
+    truth = pd.DataFrame(dict(suit=[0, 1, 2, 1]), index)
+    changed, std = np.array(['', 'suit', '', 'suit']), pd.Series(dict(suit=1.0))
+    for read, expected in ([0, 1, 2, 1], 1), ([1, 1, 1, 1], 0), ([0, 1, 1, 1], 0.5), ([1, 0, 1, 0], -1):
+        found = responses(truth, pd.DataFrame(dict(suit=read), index), changed, std, Draws.whole([0, 0, 1, 1]))
+        assert found[0, 0, 0] == expected, read
+
+
+def test_resamples_of_moments_agree_with_repeated_rows():
+    rng = np.random.default_rng(4)
+    recording = world(lambda values: perfect(values) + 0.8 * rng.normal(size=(len(values), 5)), n_moments=8)
+    answer = asked(Response(), recording)
+    moment = answer.truth.index.get_level_values('episode')
+    draws = Draws.of(moment, 3, seed=1)
+    std = answer.parts['factors'].set_index('factor')['std']
+    found = responses(answer.truth, answer.predicted, answer.parts['changed'], std, draws)
+    for k, counts in enumerate(draws.counts.astype(int)):
+        rows, copies = [], []
+        for number, m in enumerate(np.repeat(draws.units, counts)):
+            of_moment = np.flatnonzero(moment == m)
+            rows.append(of_moment)
+            copies += [(number, 0)] * len(of_moment)
+        rows = np.concatenate(rows)
+        index = pd.MultiIndex.from_tuples(copies, names=['episode', 't'])
+        tables = [table.iloc[rows].set_axis(index) for table in (answer.truth, answer.predicted)]
+        again = responses(*tables, answer.parts['changed'][rows], std, Draws.whole(index.get_level_values(0)))
+        np.testing.assert_allclose(found[k], again[0])
+    interval = answer.interval('own').set_index('target')
+    assert (interval['n'] == 8).all() and interval.loc['suit', 'low'] < interval.loc['suit', 'high']
+
+
+def test_a_factor_that_follows_is_no_crosstalk():
+    recording = world(perfect)
+    linked = []
+    for e in recording:
+        linked.append(e.replace(factors=dict(e.factors, tens=np.floor(e.factors['byte'] / 10))))
+    factors = [*recording.factors, Factor('tens', kind='continuous')]
+    answer = asked(Response(), recording.replace(episodes=linked, factors=factors))
+    table = answer.parts['matrix'].set_index(['changed', 'read'])
+    assert table.index[table['follows']].tolist() == [('byte', 'tens')]
+    assert table.loc[('byte', 'tens'), 'response'] > 0.9 and answer.values('crosstalk')['tens'] < 0.05
+
+
+def test_a_changed_factor_counts_although_it_repeats_one_that_was_not_changed():
+    "As the card of three steps ago, which is the answer that is due"
+    recording = world(lambda values: perfect(values)[:, 1:])
+    doubled = [e.replace(factors=dict(due=e.factors['x']) | dict(e.factors)) for e in recording]
+    factors = [Factor('due', kind='continuous'), *recording.factors]
+    answer = asked(Response(), recording.replace(episodes=doubled, factors=factors))
+    assert answer.about['counted_once'] == dict(x='due')
+    own = answer.values('own')
+    assert [*own.index] == [*NAMES, 'mean'] and abs(own['x']) < 0.1 and abs(own['mean'] - 2 / 3) < 0.1
+
+
+def test_an_argument_makes_a_byte_a_class():
+    recording = world(lambda values: np.column_stack([values[:, 0], values[:, 1] % 2]))
+    two_values = []
+    for e in recording:
+        two_values.append(e.replace(factors=dict(e.factors, byte=e.factors['byte'] % 2)))
+    recording = recording.replace(episodes=two_values)
+    as_number, as_class = asked(Response(), recording), asked(Response('byte'), recording)
+    assert is_number(as_number.truth['byte']) and not is_number(as_class.truth['byte'])
+    assert as_class.values('own')['byte'] == 1 and abs(as_number.values('own')['byte'] - 1) < 0.01
+    with pytest.raises(ValueError, match='bytes'):
+        asked(Response(('bytes',)), recording)
+
+
+def test_interventions_recover_a_planted_mixture():
+    weights = np.random.default_rng(1).normal(size=(8, 2))
+    weights /= np.linalg.norm(weights, axis=1, keepdims=True)
+    std = np.sqrt((100**2 - 1) / 12)
+    answer = asked(Interventional(), world(lambda v: (v[:, :2] - [0, 49.5]) / [1, std] @ weights.T, episodes=100))
+    assert np.abs(answer.importance[['x', 'byte']] - np.abs(weights)).max(axis=None) < 0.02
+    assert (answer.importance['suit'] == 0).all()
+
+
+def test_random_functions_of_the_state_are_at_chance():
+    def random_codes(values):
+        return np.stack([np.random.default_rng(row.view(np.uint64)).normal(size=64) for row in values])
+
+    recording = world(random_codes, episodes=30, rows=30)
+    by_twins, by_lasso = asked(Interventional(), recording), asked(FactorRegression(), recording, permuted=False)
+    for name in 'disentanglement', 'completeness':
+        metric = f'interventional_{name}'
+        assert abs(by_twins.value(metric) - by_twins.chance(metric)['mean']) < 0.03
+    assert by_lasso.value('disentanglement') > 0.25
+
+
+@pytest.mark.parametrize('question', [Response(), Interventional()], ids=repr)
+def test_questions_about_twins_keep_their_answers_and_count_what_they_leave_out(question, tmp_path):
+    recording = world(perfect, n_moments=6)
+    codes = [e.obs['vector'] for e in recording]
+    first = int(np.flatnonzero(recording.split == 'twins')[0])
+    gone = [c * np.nan if i == first else c for i, c in enumerate(codes)]  # the first moment
+    answer = question.ask(gone, recording, progress=False)
+    assert answer.about['left_out'] == {'rows of twins': 1, 'twins without their moment': 8}
+    assert type(answer) is type(Answer.load(answer.save(tmp_path / 'a.npz')))
+    plain = recording[recording.split != 'twins']
+    with pytest.raises(ValueError, match='twins'):
+        asked(question, plain)
+    aligned, factors = question.pair(codes, recording)
+    with pytest.raises(ValueError, match='twins'):
+        question.answer(aligned, {s: t for s, t in factors.items() if s != 'twins'}, progress=False)
