@@ -39,6 +39,7 @@ _FRONT_DOOR = {
     'sample': 'data.worlds.record',
     'scorecard': 'studies.matrix.scorecard',
     'sweep': 'studies.sweep',
+    'twins': 'data.worlds.record',
 }
 
 

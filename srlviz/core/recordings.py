@@ -251,7 +251,7 @@ class Recording(Sequence):
     name : shown to users;  hz : rows per second, if time has a unit
     factors : sequence of Factor; by default one for each name in the first episode, see `describe_factors`
     split : for each episode 'fit' (encoder), 'valid' (early stopping), 'probe' (train the evaluator), 'test' (read
-        once), 'shifted' (tested as well, of another condition) or ''
+        once), 'shifted' (tested as well, of another condition), 'twins' (see `srlviz.core.twins`) or ''
     meta : how the recording was made; any JSON values
 
     `recording[3]` is an episode, `recording[2:5]` a recording, `recording['test']` the recording of that split.
@@ -296,7 +296,7 @@ class Recording(Sequence):
         """
         new = dict(episodes=episodes, name=name, hz=hz, factors=factors, split=split, meta=meta)
         old = dict(episodes=self._episodes, **{k: getattr(self, k) for k in new if k != 'episodes'})
-        return Recording(**old | {k: v for k, v in new.items() if v is not ...})
+        return type(self)(**old | {k: v for k, v in new.items() if v is not ...})
 
     def __len__(self):
         return len(self._episodes)
@@ -423,6 +423,29 @@ class Recording(Sequence):
         split = np.empty(len(runs), dtype='<U7')
         split[np.random.default_rng(seed).permutation(len(runs))] = np.repeat(list(fractions), counts)
         return self.replace(split=split[run])
+
+    def with_part(self, other: 'Recording', split: str) -> 'Recording':
+        """Append the episodes of another recording as a split of their own, such as 'shifted'.
+
+        Raises
+        ------
+        ValueError : if this recording has no split or the other no episodes, and if factors or observations differ
+        """
+        if not (self.split != '').any():
+            raise ValueError("recording has no split; use recording.with_split(probe=.6, valid=.1, test=.3) first")
+        if not len(other):
+            raise ValueError(f"the recording for the split {split!r} has no episodes")
+        forms = []
+        for part in self, other:
+            observations = [f'{name} {values.shape[1:]}' for name, values in part[0].obs.items()]
+            factors = [f'{f.name} ({", ".join([f.kind, *f.names])})' for f in part.factors]
+            forms.append(dict(factors=sorted(factors), observations=sorted(observations)))
+        for what, known in forms[0].items():
+            found = forms[1][what]
+            if known != found:
+                different = ', '.join(sorted({*known} ^ {*found})[:8])
+                raise ValueError(f"the episodes for {split!r} have different {what}: {different} is in one of them")
+        return self.replace(episodes=[*self, *other], split=[*self.split, *[split] * len(other)])
 
     def steps(self, columns: str | Sequence[str] | None = None) -> pd.DataFrame:
         """Return the factors of all episodes as a table with one row per step.
@@ -658,7 +681,7 @@ class Recording(Sequence):
         actions, rewards : columns, or None
         time : column of seconds, time stamps or texts of time stamps, instead of `hz`; see `seconds_of` and `rate_of`
             of `srlviz.core.clocks`
-        split : column of 'fit', 'valid', 'probe', 'test', 'shifted' or '', one value per episode; an empty cell is ''
+        split : column of the names of splits, such as 'probe' and 'test', one value per episode; an empty cell is ''
         about, name, hz, fill, meta : as in `from_arrays`; `meta['columns']` becomes the columns of `sensors`
         pauses : an episode in which `time` pauses, by more than five steps, is 'split' there, with a warning, and its
             parts stay on one side of `with_split`; 'keep' leaves it whole

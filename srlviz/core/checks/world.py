@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .rules import check_local_randomness, require
+from .twins import check_twins
 from ..files import is_whole
 from ..names import unknown
 from ..recordings import Recording
@@ -169,9 +170,10 @@ def check_world(
     seed: int = 0,
     conditions: Collection[str] | None = None,
     viewers: Collection[str] = (),
+    twins: Mapping | None = None,
     **more,
 ) -> None:
-    """Check that a world follows `WORLD_RULES`.
+    """Check that a world follows `WORLD_RULES`, and `TWIN_RULES` if it says what is settable.
 
     Parameters
     ----------
@@ -180,6 +182,7 @@ def check_world(
     seed : the first of the seeds tried
     conditions : names of those to record; None takes all
     viewers : names of the viewers there are, `catalog_names('widgets')`; without them any name will do
+    twins : arguments of `check_twins`, such as factors=['ball_x']
     more : keywords of the world's own `record`, such as those that keep it quick
 
     Returns
@@ -209,3 +212,5 @@ def check_world(
     sample = world.sample()
     ok = isinstance(sample, Recording) and len(sample) and sample.n_steps and len(sample.factors)
     require(ok, world, rules['sample'], sample)
+    if hasattr(world, 'settable'):
+        check_twins(world, seed=seed, **(twins or {}))

@@ -23,7 +23,7 @@ from .video import MAX_PIXELS
 # %% ../../../nbs/00_core/storage/00_features.ipynb #fbea3843
 KINDS = ('categorical', 'continuous')  # of a factor
 ENDINGS = ('terminated', 'truncated')  # of an episode
-SPLITS = ('fit', 'valid', 'probe', 'test', 'shifted')
+SPLITS = ('fit', 'valid', 'probe', 'test', 'shifted', 'twins')
 _NUMBER_DTYPES = r'bool|u?int(8|16|32|64)|float(16|32|64)|[<>][iuf][248]'
 _TIME_DTYPES = r'(datetime|timedelta)64\[\d{0,9}[a-zA-Zμ]{1,2}\]'
 _DTYPE = re.compile(rf'str|\|S\d{{1,9}}|{_NUMBER_DTYPES}|{_TIME_DTYPES}')

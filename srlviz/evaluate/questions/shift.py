@@ -30,25 +30,8 @@ def with_shift(recording: Recording, varied: Recording) -> Recording:
     ------
     ValueError : if `recording` has no split, or if factors or observations differ
     """
-    if not (recording.split != '').any():
-        raise ValueError("recording has no split; use recording.with_split(probe=.6, valid=.1, test=.3) first")
-    if not len(varied):
-        raise ValueError("varied has no episodes")
-    forms = []
-    for part in recording, varied:
-        observations = [f'{name} {values.shape[1:]}' for name, values in part[0].obs.items()]
-        factors = [f'{f.name} ({", ".join([f.kind, *f.names])})' for f in part.factors]
-        forms.append(dict(factors=sorted(factors), observations=sorted(observations)))
-    for what, known in forms[0].items():
-        other = forms[1][what]
-        if known != other:
-            different = sorted({*known} ^ {*other})
-            raise ValueError(
-                f"recording and varied have different {what}: {', '.join(different[:8])} is in one of them"
-            )
-    split = [*recording.split, *['shifted'] * len(varied)]
-    meta = dict(recording.meta, shifted=varied.meta)
-    return recording.replace(episodes=[*recording, *varied], split=split, meta=meta)
+    joined = recording.with_part(varied, 'shifted')
+    return joined.replace(meta=dict(recording.meta, shifted=varied.meta))
 
 # %% ../../../nbs/06_evaluate/questions/08_shift.ipynb #820b1a2e
 def _skills_of(answer: Answer, draws: Draws, is_shifted: bool) -> pd.DataFrame:
