@@ -78,12 +78,11 @@ def _values_to_set(factor: str | Sequence[str] | None, values) -> dict[str, Sequ
                 raise ValueError(f"values are numbers, 'own' or None; got {values!r:.80}")
             wanted[name] = [None]
         else:
-            s = SETTABLE[name]
+            low = 0.0 if SETTABLE[name].has_zero else SETTABLE[name].low
             wanted[name] = list(values)
             for v in wanted[name]:
-                if not is_real(v) or not (s.low <= v <= s.high or s.has_zero and v == 0):
-                    zero = ', or 0' if s.has_zero else ''
-                    raise ValueError(f"values of {name} are from {s.low:g} to {s.high:g}{zero}; got {v!r:.40}")
+                if not is_real(v) or not low <= v <= SETTABLE[name].high:
+                    raise ValueError(f"values of {name} are from {low:g} to {SETTABLE[name].high:g}; got {v!r:.40}")
     return wanted
 
 
@@ -254,7 +253,7 @@ class ApproachWorld:
             draw = partial(draw_conditions, flight_seed(seed, i), runways=runways, **fixed)
             plain = TwinFlight(fly_approach(draw()), **seen)
             rng = np.random.default_rng([8, flight_seed(seed, i)])
-            rows = _moments(_MOMENTS, len(plain), rng)[: n - i * _MOMENTS]
+            rows = _moments(min(_MOMENTS, n - i * _MOMENTS), len(plain), rng)
             onset = {name: float(rng.uniform(_FIRST, rows[0] / HZ)) for name in PERTURBATIONS}
             made = [(k, UNTOUCHED, math.nan, plain.moment(t, length)) for k, t in enumerate(rows)]
             made += _set_all(plain, draw, wanted, rows, length, onset, left_out)

@@ -94,11 +94,10 @@ def _events(c: Conditions, name: str, value: float | None, t: float, onset: floa
     if len(others) >= MAX_EVENTS:
         raise ValueError(f'the flight has {MAX_EVENTS} other failures')
     time = onset if own is None else own.time
-    severity = value
-    if name.startswith('frm_ice'):  # it grows for a minute
-        severity = value / min(1.0, max(t - time, 1 / HZ) / 60)
-        if not PERTURBATIONS[name].low <= severity <= PERTURBATIONS[name].high:
-            raise ValueError('no ice grows to this value by then')
+    grown = min(1.0, max(t - time, 1 / HZ) / 60) if name.startswith('frm_ice') else 1.0  # ice grows for a minute
+    severity = value / grown
+    if not PERTURBATIONS[name].low <= severity <= PERTURBATIONS[name].high:
+        raise ValueError('no flight has this value by then')
     return (*others, Event(time, name, severity))
 
 
@@ -124,6 +123,8 @@ def with_factor(
         return draw(events=_events(c, name, value, t, onset))
     changes = {name: getattr(c, name) if value is None else value}
     if name == 'intensity':
+        if 0 < changes[name] < SETTABLE[name].low:
+            raise ValueError('no rain or snow is so light')
         falling = c.precipitation if c.precipitation != 'none' else 'snow' if c.temperature < 1 else 'rain'
         changes['precipitation'] = falling if changes[name] else 'none'
     changed = draw(**changes)
