@@ -246,8 +246,7 @@ class ApproachWorld:
             check_whole(length, 'length', 1)
         wanted = _values_to_set(factor, values)
         seen = dict(camera=camera, size=size, field_of_view=field_of_view)
-        episodes, left_out = [], Counter()
-        columns = dict(moment=[], factor=[], value=[])
+        made, left_out = [], Counter()
         bar = Bar(range(math.ceil(n / _MOMENTS)), desc='flights', unit='flight', disable=not progress)
         for i in bar:
             draw = partial(draw_conditions, flight_seed(seed, i), runways=runways, **fixed)
@@ -255,17 +254,14 @@ class ApproachWorld:
             rng = np.random.default_rng([8, flight_seed(seed, i)])
             rows = _moments(min(_MOMENTS, n - i * _MOMENTS), len(plain), rng)
             onset = {name: float(rng.uniform(_FIRST, rows[0] / HZ)) for name in PERTURBATIONS}
-            made = [(k, UNTOUCHED, math.nan, plain.moment(t, length)) for k, t in enumerate(rows)]
-            made += _set_all(plain, draw, wanted, rows, length, onset, left_out)
-            made.sort(key=lambda row: row[0])  # by moment, the untouched one first
-            for k, name, found, twin in made:
-                columns['moment'].append(i * _MOMENTS + k)
-                columns['factor'].append(name)
-                columns['value'].append(found)
-                episodes.append(twin)
+            made += [(i, k, UNTOUCHED, math.nan, plain.moment(t, length)) for k, t in enumerate(rows)]
+            made += [(i, *twin) for twin in _set_all(plain, draw, wanted, rows, length, onset, left_out)]
+        made.sort(key=lambda row: row[:2])  # by flight and moment, the untouched one first
         return Twins.build(
-            episodes,
-            **columns,
+            [episode for *_, episode in made],
+            [i * _MOMENTS + k for i, k, *_ in made],
+            [name for *_, name, _, _ in made],
+            [found for *_, found, _ in made],
             follows={name: SETTABLE[name].follows for name in wanted},
             left_out=[(name, reason, count) for (name, reason), count in left_out.items()],
             name=self.name,
