@@ -126,7 +126,7 @@ class ApproachWorld:
     """
 
     name = 'approach'
-    unit, viewer = 'episodes', 'FlightBrowser'
+    unit = 'episodes'
     explorers = 'FleetBrowser', 'FlightBrowser'
     conditions = {name: condition for name, (condition, _) in _VARIATIONS.items()}
     settable, not_settable = tuple(SETTABLE), ''

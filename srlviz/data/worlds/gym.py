@@ -115,7 +115,7 @@ class GymWorld:
     ValueError : anything else as an environment
     """
 
-    unit, viewer = 'episodes', 'Moment'
+    unit = 'episodes'
     explorers = 'EnvironmentExplorer', 'PlayWidget'
 
     def __init__(

@@ -33,7 +33,7 @@ class RecordedWorld:
     ValueError : `columns` for a Recording, or a condition that is no recording
     """
 
-    unit, viewer = 'episodes', 'Moment'
+    unit = 'episodes'
     settable = ()
     not_settable = 'what was recorded cannot be set; Twins.from_pairs of srlviz.core.twins takes moments that you pair'
 
