@@ -54,7 +54,7 @@ def test_worlds_keep_the_contract(name, n, conditions):
 
 
 def test_the_approach_keeps_the_contract():
-    twins = dict(factors=['hour', 'rel_engfai0'], n=2, **SHORT_FLIGHTS)
+    twins = dict(factors=['hour'], n=1, **SHORT_FLIGHTS)
     check_world(
         WORLDS['approach'], 1, conditions=['night', 'engine out'], viewers=VIEWERS, twins=twins, **SHORT_FLIGHTS
     )
