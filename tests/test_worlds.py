@@ -63,7 +63,10 @@ def test_worlds_keep_the_contract(name, n, conditions):
 
 
 def test_the_approach_keeps_the_contract():
-    check_world(WORLDS['approach'], 1, conditions=['night', 'engine out'], viewers=VIEWERS, **SHORT_FLIGHTS)
+    twins = dict(factors=['hour'], n=1, **SHORT_FLIGHTS)
+    check_world(
+        WORLDS['approach'], 1, conditions=['night', 'engine out'], viewers=VIEWERS, twins=twins, **SHORT_FLIGHTS
+    )
 
 
 @pytest.mark.slow
@@ -71,7 +74,7 @@ def test_the_approach_keeps_the_contract():
 def test_every_world_keeps_the_contract(name):
     world = WORLDS[name]
     if name == 'approach':
-        check_world(world, 2, viewers=VIEWERS, **SHORT_FLIGHTS)
+        check_world(world, 2, viewers=VIEWERS, twins=dict(n=2, **SHORT_FLIGHTS), **SHORT_FLIGHTS)
     else:
         check_world(world, 300 if world.unit == 'steps' else 2, viewers=VIEWERS, twins=few_twins(world))
 

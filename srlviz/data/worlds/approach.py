@@ -6,19 +6,27 @@
 __all__ = ['ApproachWorld']
 
 # %% ../../../nbs/02_data/worlds/02_approach.ipynb #0c19e876
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from ...core.checks.world import Condition, check_condition
-from ...core.files import check_whole, sample_path
+from ...core.files import check_whole, is_real, sample_path
 from ...core.jobs.progress import Bar
 from ...core.names import unknown
-from ...core.recordings import Recording
+from ...core.recordings import Episode, Recording
+from ...core.twins import UNTOUCHED, Twins, last_value
 from ..landing import flight_seed, generate_flights, read_flights
 from ...envs.landing import CORNERS, FACTORS, TOUCHDOWN, fly
-from ...envs.landing.approach import PERTURBATIONS, Event
+from ...envs.landing.approach import HZ, PERTURBATIONS, Event, draw_conditions, fly_approach
 from ...envs.landing.camera import view_angle
 from ...envs.landing.runways import runways as all_runways
 from ...envs.landing.sensors import sensor_table
+from ...envs.landing.twins import SETTABLE, TwinFlight, drawn_values, with_factor
 
 # %% ../../../nbs/02_data/worlds/02_approach.ipynb #30cdb3fb
 _POSE = (
@@ -51,6 +59,65 @@ _VARIATIONS = {  # name -> Condition, and the conditions of the approach that it
     ),
 }
 
+# %% ../../../nbs/02_data/worlds/02_approach.ipynb #a8687953
+_MOMENTS = 5  # of a flight
+_FIRST = 5.0  # s, as early as failures begin
+
+
+def _values_to_set(factor: str | Sequence[str] | None, values) -> dict[str, Sequence]:
+    "Check the factors to set and return the values of each; None is the own value"
+    names = [factor] if isinstance(factor, str) else list(SETTABLE if factor is None else factor)
+    wanted = {}
+    for name in names:
+        if name not in SETTABLE:
+            raise unknown('factor', name, SETTABLE)
+        if values is None:
+            wanted[name] = drawn_values(name)
+        elif isinstance(values, str):
+            if values != 'own':
+                raise ValueError(f"values are numbers, 'own' or None; got {values!r:.80}")
+            wanted[name] = [None]
+        else:
+            low = 0.0 if SETTABLE[name].has_zero else SETTABLE[name].low
+            wanted[name] = list(values)
+            for v in wanted[name]:
+                if not is_real(v) or not low <= v <= SETTABLE[name].high:
+                    raise ValueError(f"values of {name} are from {low:g} to {SETTABLE[name].high:g}; got {v!r:.40}")
+    return wanted
+
+
+def _moments(n: int, n_rows: int, rng: np.random.Generator) -> list[int]:
+    "Draw n rows spread over a flight, one from each n-th of it, after the time from which failures begin"
+    edges = np.linspace(_FIRST * HZ + 1, n_rows, n + 1)
+    return rng.uniform(edges[:-1], edges[1:]).astype(int).tolist()
+
+
+def _set_all(
+    plain: TwinFlight, draw, wanted: dict, rows: list[int], length: int | None, onset: dict, left_out: Counter
+) -> Iterator[tuple[int, str, float, Episode]]:
+    "Yield the twins of a flight: number of its moment, factor, value and episode"
+    for name, values in wanted.items():
+        for value in values:
+            # by conditions: ice that grows needs another severity at each moment; the own value is never taken as given
+            flights = {} if value is None else {plain.flight.conditions: plain}
+            for k, t in enumerate(rows):
+                try:
+                    conditions = with_factor(draw, name, value, t / HZ, onset.get(name, 0.0))
+                except ValueError as e:
+                    left_out[name, str(e)] += 1
+                    continue
+                if conditions not in flights:
+                    flights[conditions] = plain.changed(conditions, fly=name in PERTURBATIONS)
+                if t >= len(flights[conditions]):
+                    left_out[name, 'the flight has ended by then'] += 1
+                    continue
+                twin = flights[conditions].moment(t, length)
+                found = last_value(twin, name)
+                if value is not None and found != np.float32(value):
+                    left_out[name, 'the value is not reached'] += 1
+                    continue
+                yield k, name, found, twin
+
 # %% ../../../nbs/02_data/worlds/02_approach.ipynb #434b7345
 class ApproachWorld:
     """An airliner's approach, recorded with sensors, frames and ground truth; simulated by JSBSim.
@@ -62,6 +129,7 @@ class ApproachWorld:
     unit = 'episodes'
     explorers = 'FleetBrowser', 'FlightBrowser'
     conditions = {name: condition for name, (condition, _) in _VARIATIONS.items()}
+    settable, not_settable = tuple(SETTABLE), ''
 
     def __repr__(self):
         return 'ApproachWorld()'
@@ -105,10 +173,7 @@ class ApproachWorld:
         ValueError : an unknown condition or policy, no flights, and as `fly`
         """
         check_condition(condition, self.conditions)
-        if policy != 'autopilot':
-            raise unknown('policy', policy, ['autopilot'])
-        n = check_whole(n, 'n', 1)
-        seed = check_whole(seed, 'seed')
+        n, seed = self._check(n, seed, policy)
         if condition is not None:
             fixed = _VARIATIONS[condition][1] | fixed
         options = dict(camera=camera, size=size, field_of_view=field_of_view, runways=runways)
@@ -119,15 +184,91 @@ class ApproachWorld:
         flights = [fly(flight_seed(seed, i), **options, **fixed) for i in bar]
         split_of = (runways or all_runways()).split(seed=0)
         split = [split_of[str(flight.factors['airport'])] for flight in flights]
-        meta = dict(
+        meta = self._meta(seed, camera, size, field_of_view) | dict(condition=condition)
+        return Recording(flights, self.name, HZ, FACTORS, split, meta)
+
+    @staticmethod
+    def _check(n: int, seed: int, policy) -> tuple[int, int]:
+        if policy != 'autopilot':
+            raise unknown('policy', policy, ['autopilot'])
+        return check_whole(n, 'n', 1), check_whole(seed, 'seed')
+
+    @staticmethod
+    def _meta(seed: int, camera: bool, size: int, field_of_view: float | None) -> dict:
+        "Say how flights were recorded"
+        return dict(
             seed=seed,
-            condition=condition,
             camera=camera,
             size=size,
             columns=sensor_table()['name'].tolist(),
             field_of_view=view_angle(size, field_of_view),
         )
-        return Recording(flights, self.name, 5.0, FACTORS, split, meta)
+
+    def twins(
+        self,
+        factor: str | Sequence[str] | None = None,
+        values: Sequence[float] | str | None = None,
+        n: int = 40,
+        *,
+        seed: int = 0,
+        policy='autopilot',
+        length: int | None = 1,
+        progress: bool = True,
+        camera: bool = True,
+        size: int = 256,
+        field_of_view: float | None = None,
+        runways=None,
+        **fixed,
+    ) -> Twins:
+        """Make twins: moments of flights, and the same moments with one factor set.
+
+        Parameters
+        ----------
+        factor : one or several of `settable`; None takes all
+        values : to set; None takes about six over the natural range, 'own' the value that the moment has
+        n : moments, five of each flight; flight i has the seed `flight_seed(seed, i)`
+        policy : only 'autopilot'
+        length : rows up to the moment; None takes all from the start of the flight
+        progress : show a bar
+        camera, size, field_of_view, runways, fixed : see `record`
+
+        Returns
+        -------
+        Twins. Light, weather and runway lights leave the path equal to the bit; a failure leaves everything equal up to
+        its onset, which is the flight's own, or drawn before the first moment if it has none
+
+        Raises
+        ------
+        ValueError : a factor that cannot be set, a value outside its natural range, and as `record`
+        """
+        n, seed = self._check(n, seed, policy)
+        if length is not None:
+            check_whole(length, 'length', 1)
+        wanted = _values_to_set(factor, values)
+        seen = dict(camera=camera, size=size, field_of_view=field_of_view)
+        made, left_out = [], Counter()
+        bar = Bar(range(math.ceil(n / _MOMENTS)), desc='flights', unit='flight', disable=not progress)
+        for i in bar:
+            draw = partial(draw_conditions, flight_seed(seed, i), runways=runways, **fixed)
+            plain = TwinFlight(fly_approach(draw()), **seen)
+            rng = np.random.default_rng([8, flight_seed(seed, i)])
+            rows = _moments(min(_MOMENTS, n - i * _MOMENTS), len(plain), rng)
+            onset = {name: float(rng.uniform(_FIRST, rows[0] / HZ)) for name in PERTURBATIONS}
+            made += [(i, k, UNTOUCHED, math.nan, plain.moment(t, length)) for k, t in enumerate(rows)]
+            made += [(i, *twin) for twin in _set_all(plain, draw, wanted, rows, length, onset, left_out)]
+        made.sort(key=lambda row: row[:2])  # by flight and moment, the untouched one first
+        return Twins.build(
+            [episode for *_, episode in made],
+            [i * _MOMENTS + k for i, k, *_ in made],
+            [name for *_, name, _, _ in made],
+            [found for *_, found, _ in made],
+            follows={name: SETTABLE[name].follows for name in wanted},
+            left_out=[(name, reason, count) for (name, reason), count in left_out.items()],
+            name=self.name,
+            hz=HZ,
+            factors=FACTORS,
+            meta=self._meta(seed, camera, size, field_of_view),
+        )
 
     def sample(self) -> Recording:
         """Open the sample of twelve short flights."""

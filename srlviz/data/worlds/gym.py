@@ -6,16 +6,21 @@
 __all__ = ['observed_factors', 'GymWorld']
 
 # %% ../../../nbs/02_data/worlds/04_gym.ipynb #d825fd6e
-from collections.abc import Callable, Mapping
-
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 
 from ...core.checks.world import EVERYTHING, Condition, check_condition
-from ...core.play import StandIn
-from ...core.recordings import Recording
+from ...core.files import check_whole, is_real
+from ...core.jobs.progress import Bar
+from ...core.names import unknown
+from ...core.play import Recorder, StandIn
+from ...core.recordings import Episode, Recording
+from ...core.twins import UNTOUCHED, Twins, cut, differing_factors, last_value, natural_values
 from ..popgym import record_pomdp
 
 # %% ../../../nbs/02_data/worlds/04_gym.ipynb #ff806b04
@@ -63,6 +68,33 @@ class _KnownFactors(gymnasium.Wrapper):
         if self.info.get('factors') is not None:
             return dict(self.info['factors'])
         return StandIn(observed_factors(self.env.observation_space, self.obs))
+
+# %% ../../../nbs/02_data/worlds/04_gym.ipynb #6b3831c5
+class _SetFactor(gymnasium.Wrapper):
+    "Set a factor of an environment at row t of an episode; '' sets none"
+
+    def __init__(self, env: gymnasium.Env, name: str, value: float, t: int):
+        super().__init__(env)
+        self.factor, self.value, self.t = name, value, t
+        self.row = 0
+
+    def reset(self, **options):
+        obs, info = self.env.reset(**options)
+        self.row = 0
+        return self._set(obs), info
+
+    def step(self, action):
+        obs, *rest = self.env.step(action)
+        self.row += 1
+        return self._set(obs), *rest
+
+    def _set(self, obs):
+        if self.row != self.t or self.factor == UNTOUCHED:
+            return obs
+        obs = self.env.get_wrapper_attr('set_factor')(self.factor, self.value)
+        if not self.observation_space.contains(obs):
+            raise TypeError(f"set_factor({self.factor!r}, ...) returns no observation of {self.observation_space}")
+        return obs
 
 # %% ../../../nbs/02_data/worlds/04_gym.ipynb #c3c169f9
 class GymWorld:
@@ -157,6 +189,113 @@ class GymWorld:
         recording = record_pomdp(env, n, policy, seed, **options).replace(name=self.name)
         observed = _observed_names(recording) if isinstance(env, _KnownFactors) and env.function is None else []
         return recording.replace(meta=recording.meta | dict(observed=observed)) if observed else recording
+
+    @property
+    def settable(self) -> tuple[str, ...]:
+        "Factors that the environment can set"
+        if all(self.env.has_wrapper_attr(name) for name in ('settable', 'set_factor')):
+            return tuple(self.env.get_wrapper_attr('settable'))
+        return ()
+
+    @property
+    def not_settable(self) -> str:
+        return '' if self.settable else 'the environment has no `settable` and `set_factor(name, value)`'
+
+    def twins(
+        self,
+        factor: str | Sequence[str] | None = None,
+        values: Sequence[float] | str | None = None,
+        n: int = 40,
+        *,
+        seed: int = 0,
+        policy='random',
+        length: int | None = 1,
+        progress: bool = True,
+        frames: bool = False,
+        max_steps: int | None = None,
+    ) -> Twins:
+        """Make twins of an environment with `settable` and `set_factor(name, value) -> observation`.
+
+        Parameters
+        ----------
+        factor : one or several of `settable`; None takes all
+        values : to set; None takes about six that occur in the episodes, 'own' the value that the moment has
+        n : moments, of at most ten episodes
+        seed, policy, progress, frames, max_steps : see `record`
+        length : rows up to the moment; None takes all from the start of the episode
+
+        Returns
+        -------
+        Twins; its `left_out` counts where `set_factor` raised a ValueError, where the factor did not get the value, and
+        where another one changed that is not in the environment's `follows`: factor -> names, if it has that
+
+        Raises
+        ------
+        ValueError : an environment or a factor that cannot be set, and as `record`
+        """
+        if not self.settable:
+            raise ValueError(f'{self.name}: {self.not_settable}')
+        check_whole(n, 'n', 1)
+        if length is not None:
+            check_whole(length, 'length', 1)
+        names = [factor] if isinstance(factor, str) else list(self.settable if factor is None else factor)
+        for name in names:
+            if name not in self.settable:
+                raise unknown('factor', name, self.settable)
+        if values is not None and values != 'own' and (isinstance(values, str) or not all(map(is_real, values))):
+            raise ValueError(f"values are numbers, 'own' or None; got {values!r:.80}")
+        follows = self.env.get_wrapper_attr('follows') if self.env.has_wrapper_attr('follows') else {}
+        recording = self.record(min(n, 10), seed=seed, policy=policy, progress=progress, max_steps=max_steps)
+        rng = np.random.default_rng(seed)
+        made, left_out = [], Counter()
+        for moment in Bar(range(n), desc='twins', unit='moment', disable=not progress):
+            i = moment % len(recording)
+            t = int(rng.integers(len(recording[i])))
+            play = dict(seed=recording.meta['seeds'][i], actions=recording[i].actions[: t + 1], frames=frames)
+            plain = cut(self._replayed(UNTOUCHED, math.nan, **play), t, length)
+            made.append((moment, UNTOUCHED, math.nan, plain))
+            for name in names:
+                own = last_value(plain, name)
+                chosen = natural_values(recording.steps(name)[name]) if values is None else values
+                for value in [own] if values == 'own' else chosen:
+                    try:
+                        twin = cut(self._replayed(name, value, **play), t, length)
+                    except ValueError as e:
+                        left_out[name, str(e)] += 1
+                        continue
+                    differ = differing_factors(plain, twin, [f.name for f in recording.factors])
+                    moved = [other for other in differ if other not in (name, *follows.get(name, ()))]
+                    if np.float32(last_value(twin, name)) != np.float32(value):
+                        left_out[name, 'the factor does not get the value'] += 1
+                    elif moved:
+                        left_out[name, f"it changes {', '.join(moved[:3])}, too"] += 1
+                    else:
+                        made.append((moment, name, last_value(twin, name), twin))
+        moments, changed, found, episodes = zip(*made)
+        return Twins.build(
+            episodes,
+            moments,
+            changed,
+            found,
+            follows={name: follows.get(name, ()) for name in names},
+            left_out=[(name, reason, count) for (name, reason), count in left_out.items()],
+            name=self.name,
+            factors=recording.factors,
+            meta=recording.meta,
+        )
+
+    def _replayed(self, name: str, value: float, *, seed: int, actions: np.ndarray, frames: bool) -> Episode:
+        "Replay actions and set a factor before the last of them"
+        t = len(actions) - 1
+        if isinstance(self.env, _KnownFactors):
+            env = _KnownFactors(_SetFactor(self.env.env, name, value, t), self.env.function)
+        else:
+            env = _SetFactor(self.env, name, value, t)
+        recorder = Recorder(env, frames=frames)
+        recorder.reset(seed)
+        for action in actions:
+            recorder.act(action)
+        return recorder.episode()
 
     def sample(self) -> Recording:
         """Record three episodes of at most 200 steps."""

@@ -34,6 +34,8 @@ class RecordedWorld:
     """
 
     unit = 'episodes'
+    settable = ()
+    not_settable = 'what was recorded cannot be set; Twins.from_pairs of srlviz.core.twins takes moments that you pair'
 
     def __init__(
         self,
