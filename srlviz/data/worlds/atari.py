@@ -6,17 +6,27 @@
 __all__ = ['AtariWorld']
 
 # %% ../../../nbs/02_data/worlds/00_atari.ipynb #ef023d9d
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from ...core.checks.world import EVERYTHING, Condition, check_condition
 from ...core.files import sample_path
 from ...core.recordings import Recording, load_recording
-from ..atari import record_atari
+from ...core.policies import policy_identity
+from ...core.twins import Twins
+from ..atari import _check_policy, _factors, _meta, record_atari
 from ...envs.atari import GAMES, annotations, game_name
+from ...envs.ram_twins import compared_variables, not_settable, ram_twins, settable_variables
 
 # %% ../../../nbs/02_data/worlds/00_atari.ipynb #eabe28c9
 _HELD_AT = 64
+
+
+@cache
+def _natural_play(game: str) -> Recording:
+    "Play with which twins are compared, in other games than theirs; it takes some seconds, once"
+    return record_atari(game, 6000, seed=1_000_003, n_jobs=1, progress=False)
 
 
 class AtariWorld:
@@ -93,6 +103,60 @@ class AtariWorld:
             ram=ram,
             out=out,
             progress=progress,
+        )
+
+    @property
+    def settable(self) -> tuple[str, ...]:
+        "Variables that twins can differ in, found by search: see `srlviz.envs.ram_twins`"
+        return settable_variables(self.name)
+
+    @property
+    def not_settable(self) -> str:
+        "Why no variable is settable; '' if one is"
+        return not_settable(self.name)
+
+    def twins(
+        self,
+        factor: str | Sequence[str] | None = None,
+        values: Sequence[int] | str | None = None,
+        n: int = 40,
+        *,
+        seed: int = 0,
+        policy='random',
+        length: int = 1,
+        progress: bool = True,
+    ) -> Twins:
+        """Make twins of n moments: a byte of RAM is set, everything else is equal, and the picture is drawn again.
+
+        Parameters
+        ----------
+        factor : one of `settable`, several, or None for all of them
+        values : bytes; None takes six of natural play, 'own' the one that the moment has
+        n : moments
+        seed, policy : of the play that leads to the moments, as in `record`
+        length : rows of an episode, of which the last one is the moment
+        progress : show a bar
+
+        Raises
+        ------
+        ValueError : a game or variable that cannot be set, values of which none occurs in natural play, and a policy
+            that does not fit the game
+        """
+        named = [factor] if isinstance(factor, str) else factor or self.settable
+        is_compared = {*named} & {*compared_variables(self.name)}
+        request = dict(game=self.name, version='fixed', frame_skip=4, policy=policy_identity(policy), seed=seed)
+        return ram_twins(
+            self.name,
+            factor,
+            values,
+            n,
+            seed=seed,
+            policy=_check_policy(policy, self.name),
+            length=length,
+            natural=_natural_play(self.name) if is_compared else None,
+            progress=progress,
+            about=_factors(request),
+            meta=_meta(request),
         )
 
     @property
