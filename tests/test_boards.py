@@ -115,7 +115,7 @@ def test_a_cell_opens_the_answer_to_its_question():
         assert board.answer.question.name == question and board.factor == target
     board.metric = 'f1'
     board.press(dict(data=['room', 'net']))
-    board.press(dict(data=['all', 'net']))  # a mean has no predictions
+    board.press(dict(data=[None, 'net']))  # a mean has no predictions
     assert board.answer is None and board.factor == ''
 
 
@@ -154,3 +154,52 @@ def test_answers_without_episodes_open_without_steps():
     board.press(dict(data=['room', 'net']))
     assert heat.figures() and board.figures() and heat.factor == board.factor == 'room'
     assert results_of_answers(dict(net=answer)).intervals()['low'].isna().all()
+
+
+def test_a_factor_may_be_called_all():
+    episodes = [e.replace(factors=dict(all=e.factors['x'], x=-e.factors['x'])) for e in ROOMS]
+    recording = ROOMS.replace(episodes=episodes, factors=[Factor(name, kind='continuous') for name in ('all', 'x')])
+    board = ScoreBoard.of_results(asked(CODES, ['regression'], recording), interactive=True)
+    other = ScoreBoard.of_results(asked(CODES, ['regression'], recording), interactive=True)
+    srlviz.widgets.base.link(board, other)
+    board.press(dict(data=['all', 'net']))
+    assert board.factor == other.factor == 'all' and 'all' in board.details[0].figure.layout.title.text
+    (frame,) = (s for s in board.heat.figure.layout.shapes if s.line.width == 3)
+    heat = board.heat.figure.data[0]
+    row = [tuple(line[0]) for line in heat.customdata].index(('all', 'net'))
+    assert (frame.y0, frame.y1) == (heat.y[row], heat.y[row + 1])
+    board.press(dict(data=[None, 'net']))
+    assert board.factor == '' and board.details[0].figure.layout.title.text == 'Mean'
+
+
+def test_a_row_without_a_score_has_its_cause_and_no_mean():
+    episodes = [e.replace(factors=dict(e.factors, still=np.ones(30, 'f4'), y=-e.factors['x'])) for e in ROOMS]
+    recording = ROOMS.replace(episodes=episodes, factors=[Factor(name) for name in ('x', 'y', 'still')])
+    figure = ScoreBoard.of_results(asked(CODES, ['neighbours'], recording), interactive=True).plot_map()
+    (words,) = {words for line in figure.data[1].hovertext for words in line if 'no number' in words}
+    assert 'Still' in words and 'the same in all steps' in words
+    assert [words for words in figure.layout.yaxis.ticktext if 'Mean' in words] == ['<b>Mean of 2</b>']
+
+
+BLANK = [], [''], ['', ''], ['', '', '', '']
+MALFORMED = ['no such row', 'net'], ['', 'no such row', '', 'net'], [-5, 99], ['x', 0], [[], {}], [0, None, 3, 4, 5]
+
+
+@pytest.mark.filterwarnings('ignore')
+@pytest.mark.parametrize('name', ['probe', 'qedr', 'two_recordings'])
+def test_a_press_of_no_cell_changes_nothing(name):
+    results = ODD[name]()
+    for kind in (board for board in BOARDS if board.fits(results)):
+        board = kind.of_results(results, interactive=True)
+        before = {c.name: getattr(board, c.name) for c in board.choices}
+        for data in (*BLANK, *(MALFORMED if kind is not ScoreBoard else ())):
+            board.press(dict(data=data))
+            assert {c.name: getattr(board, c.name) for c in board.choices} == before, (kind, data)
+
+
+def test_a_press_of_no_point_of_qedr_changes_nothing():
+    board = QEDRMatrix.of_results(ODD['qedr'](), interactive=True)
+    before = board.alpha, board.episode, board.t
+    for data in (*BLANK, *MALFORMED[2:]):
+        board.points.clicked = board.curve.clicked = dict(data=data)
+    assert (board.alpha, board.episode, board.t) == before

@@ -768,7 +768,7 @@ def test_the_explorers_of_a_world_are_those_that_it_offers():
     "A world of a third party, of which the kit knows nothing but what it says"
 
     class Bank:
-        name, unit, viewer, kind = 'bank', 'episodes', 'Moment', 'till'
+        name, unit, kind = 'bank', 'episodes', 'till'
         explorers = 'EnvironmentExplorer', 'PlayWidget'
         conditions = {}
         play = Coins('rgb_array')

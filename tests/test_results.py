@@ -39,17 +39,25 @@ class Rows:
         return codes_of(recording)
 
 
-def test_a_damaged_cached_answer_costs_one_question_and_says_what_to_do(tmp_path):
+def test_a_damaged_cached_answer_is_computed_again(tmp_path):
     first = srlviz.ask({'rows': Rows()}, walks(), cache=tmp_path, **ASKED)
     path = first.fitted['rows', 'walk'].files['rank']
     for content in b'no zip', path.read_bytes()[:-300]:
         path.write_bytes(content)
         again = srlviz.ask({'rows': Rows()}, walks(), cache=tmp_path, **ASKED)
-        (key,) = again.reasons
-        assert key == ('rows', 'walk', 'rank') and again.reasons[key].endswith('remove it, and it is computed again')
-        assert again.scores.equals(first.scores[first.scores['group'] == 'regression'])
-    path.unlink()
-    assert not srlviz.ask({'rows': Rows()}, walks(), cache=tmp_path, **ASKED).reasons
+        assert not again.reasons and again.scores.equals(first.scores)
+        assert sum('rank' in note and 'damaged' in note for note in again.notes['walk']) == 1
+    assert srlviz.ask({'rows': Rows()}, walks(), cache=tmp_path, **ASKED).notes == first.notes  # it is whole again
+
+
+def test_values_that_training_lacks_are_noted_once_for_all_codes():
+    recording = walks().with_split(probe=0.4, valid=0.2, test=0.4)
+    episodes = [e.replace(factors=dict(room=np.full(len(e), s == 'test'))) for e, s in zip(recording, recording.split)]
+    recording = recording.replace(episodes=episodes, factors=[Factor('room', kind='categorical')])
+    codes = codes_of(recording)
+    found = srlviz.ask({'a': codes, 'b': codes}, recording, ['probe'], progress=False)
+    (note,) = (note for note in found.notes['walk'] if 'no row of' in note)
+    assert 'room' in note and note in str(found)
 
 
 def test_few_episodes_and_groups_are_kept_without_data(tmp_path):

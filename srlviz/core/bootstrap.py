@@ -35,9 +35,10 @@ class Draws:
         return cls(unit, np.ones((1, len(np.unique(np.asarray(unit))))))
 
     @classmethod
-    def of(cls, unit: Sequence, n_resamples: int, seed: int = 0) -> 'Draws':
-        """Draw as many units as there are, with replacement, `n_resamples` times."""
-        check_whole(seed, 'seed')
+    def of(cls, unit: Sequence, n_resamples: int, seed: int | np.random.Generator = 0) -> 'Draws':
+        """Draw as many units as there are, with replacement, `n_resamples` times; a generator continues its draws."""
+        if not isinstance(seed, np.random.Generator):
+            check_whole(seed, 'seed')
         n = len(np.unique(np.asarray(unit)))
         rng = np.random.default_rng(seed)
         return cls(unit, rng.multinomial(n, np.full(n, 1 / n), n_resamples))

@@ -129,7 +129,7 @@ def _worlds(package) -> dict[str, object]:
     "Worlds of the classes in a package, by name"
     found = {}
     for cls in _classes(package, _WORLD).values():
-        if not hasattr(cls, 'viewer'):
+        if not hasattr(cls, 'unit'):
             continue
         names = getattr(cls, 'names', ())
         worlds = [cls(name) for name in (names() if callable(names) else names)]

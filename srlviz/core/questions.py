@@ -99,6 +99,17 @@ class Answer:
         "What makes the answer doubtful: kind, words and, where it is known, share; see `srlviz.core.leaks`."
         return self.about.get('warnings', [])
 
+    @property
+    def unscored(self) -> dict[str, str]:
+        """Why a target has no number, as its question says in `about`: name -> reason."""
+        found = self.about.get('unscored')
+        return dict(found) if isinstance(found, Mapping) else {}
+
+    @property
+    def notes(self) -> list[str]:
+        "What a reader has to know of its data, in sentences without the names of codes"
+        return []
+
     def warn(self, warnings: Iterable[Mapping]) -> None:
         """Add to the warnings: mappings with kind and words; a ValueError names what is none."""
         if isinstance(warnings, (str, Mapping)) or not isinstance(warnings, Iterable):

@@ -390,6 +390,7 @@ class _Run:
     reasons: dict = field(default_factory=dict)
     failures: dict = field(default_factory=dict)
     n_codes: dict = field(default_factory=dict)
+    damaged: dict = field(default_factory=dict)  # task -> sentences
 
     def ask(self, method: str, task: str, representation) -> None:
         "Ask all questions about a representation in a recording"
@@ -405,14 +406,15 @@ class _Run:
             fitted, paths = self.prepared(method, task, representation, recording)
             if few:
                 return self.refuse(method, task, dict.fromkeys(self.asked, few))
-            answers, damaged = {}, {}
+            answers = {}
             for name, path in paths.items():
                 try:
                     if path.exists():
                         answers[name] = load_answers(path, self.asked[name])[0]
-                except ValueError as e:
-                    damaged[name] = str(e)
-            codes = None if len(answers) + len(damaged) == len(self.asked) else fitted.codes
+                except ValueError:
+                    words = f'the cached answer of {name} about {method} was damaged, and is computed again'
+                    self.damaged.setdefault(task, []).append(words)
+            codes = None if len(answers) == len(self.asked) else fitted.codes
         except _REFUSALS as e:
             self.failures[method, task] = e
             return self.refuse(method, task, dict.fromkeys(self.asked, str(e)))
@@ -420,7 +422,7 @@ class _Run:
         self.fitted[method, task] = fitted
         if codes is not None:
             self.n_codes[method, task] = int(np.shape(codes[0])[-1])
-        missing = {name: question for name, question in self.asked.items() if name not in {**answers, **damaged}}
+        missing = {name: question for name, question in self.asked.items() if name not in answers}
         found, reasons = ask_all(codes, recording, missing, self.seed, self.deadline, self.n_jobs, self.permuted)
         for name, answer in found.items():
             if name in paths:
@@ -432,7 +434,7 @@ class _Run:
                 reasons[name] = few
             elif answer is not None:
                 self.answers[method, task, name] = answer
-        self.refuse(method, task, reasons | damaged)
+        self.refuse(method, task, reasons)
 
     def prepared(self, method: str, task: str, representation, recording: Recording) -> tuple:
         "The representation with its codes, which are made when they are used; and the files of cached answers"
@@ -499,6 +501,8 @@ class _Run:
         for task in self.recordings:
             named = {f'{m} · {q}': a for (m, where, q), a in self.answers.items() if where == task}
             notes[task] = [line for line in warning_lines(named) if line.startswith('odd data')]
+            notes[task] += dict.fromkeys(note for answer in named.values() for note in answer.notes)
+            notes[task] += self.damaged.get(task, [])
         return Results(
             scores=scores,
             questions=self.asked,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import pandas as pd
 
-from ..core.bootstrap import MIN_UNITS, bootstrap_interval, bounds, check_resampling, interquartile_mean
+from ..core.bootstrap import MIN_UNITS, Draws, bootstrap_interval, bounds, check_resampling, interquartile_mean
 from ..core.bootstrap import percentiles, units_within
 from ..core.names import unknown
 from ..core.scores import SCORE_COLUMNS, check_scores, not_comparable
@@ -135,33 +135,36 @@ def _mean_draws_over_tasks(
     return total / len(tasks)
 
 
-def _draw_counts(n: int, n_resamples: int, rng: np.random.Generator) -> np.ndarray:
-    "How often each of n is drawn (R, n)"
-    return rng.multinomial(n, np.full(n, 1 / n), n_resamples).astype(float)
-
-
-def _units(tasks: Sequence[np.ndarray], over: str) -> tuple[np.ndarray | int, np.ndarray | None]:
-    "The number of units and the degrees of freedom of an interval over tasks, or over the runs (n_runs, ...) of each"
-    return (len(tasks), None) if over == 'task' else units_within(tasks)
+def _mean_interval(
+    tasks: Sequence[np.ndarray], over: str, confidence_level: float, n_resamples: int, seed: int, is_mean: bool = True
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    "The mean over tasks of the mean of each task's runs (n_runs, ...), and its bounds; `is_mean` as in `bounds`"
+    rng = np.random.default_rng(seed)
+    draws = [lambda n, runs=runs: Draws.of(range(len(runs)), n, rng).means(runs) for runs in tasks]
+    drawn = _mean_draws_over_tasks(draws, over, n_resamples, rng)
+    value = np.mean([runs.mean(0) for runs in tasks], axis=0)
+    n_units, freedom = (len(tasks), None) if over == 'task' else units_within(tasks)
+    return value, *bounds(drawn, value, n_units, confidence_level, freedom=freedom, is_mean=is_mean)
 
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #b8d864b8
 _STATISTICS = ('mean', 'iqm')
 
 
-def _mean_draws(runs: np.ndarray, rng: np.random.Generator) -> Callable:
-    "Means of redrawn runs: n -> (n,)"
-    return lambda n: runs[rng.integers(len(runs), size=(n, len(runs)))].mean(1)
-
-
-def _iqm_draws(tasks: Sequence[np.ndarray], n_resamples: int, rng: np.random.Generator) -> np.ndarray:
-    "Interquartile means (R,) of redrawn tasks and runs within them"
+def _iqm_interval(tasks, over, confidence_level, n_resamples, seed):
+    "The interquartile mean of all runs of all tasks, and its bounds"
+    value = interquartile_mean(np.concatenate(tasks))
+    if over == 'seed':
+        strata = dict(enumerate(tasks))
+        return value, *bootstrap_interval(strata, interquartile_mean, confidence_level, n_resamples, seed)
     if len({len(runs) for runs in tasks}) > 1:
         counts = sorted({len(runs) for runs in tasks})
         raise ValueError(f"to draw tasks for an interquartile mean, all need as many runs; got {counts}; take the mean")
     table = np.stack(tasks)  # (n_tasks, n_runs)
+    rng = np.random.default_rng(seed)
     task = rng.integers(len(table), size=(n_resamples, len(table), 1))
     run = rng.integers(table.shape[1], size=(n_resamples, *table.shape))
-    return interquartile_mean(table[task, run].reshape(n_resamples, -1), axis=1)
+    drawn = interquartile_mean(table[task, run].reshape(n_resamples, -1), axis=1)
+    return value, *bounds(drawn, value, len(tasks), confidence_level)
 
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #fa7acf9f
 def return_intervals(
@@ -215,35 +218,14 @@ def return_intervals(
             rows.append((method, name, float(value), float(low), float(high), len(part), sum(map(len, part)), over))
     return pd.DataFrame(rows, columns=['method', 'task', 'value', 'low', 'high', 'tasks', 'runs', 'over'])
 
-
-def _mean_interval(tasks, over, confidence_level, n_resamples, seed):
-    "The mean of the tasks' means, low, high; tasks is (n_runs,) for each"
-    rng = np.random.default_rng(seed)
-    drawn = _mean_draws_over_tasks([_mean_draws(runs, rng) for runs in tasks], over, n_resamples, rng)
-    value = np.mean([runs.mean() for runs in tasks])
-    n_units, freedom = _units(tasks, over)
-    return value, *bounds(drawn, value, n_units, confidence_level, freedom=freedom, is_mean=True)
-
-
-def _iqm_interval(tasks, over, confidence_level, n_resamples, seed):
-    "The interquartile mean of all runs of all tasks, low, high"
-    value = interquartile_mean(np.concatenate(tasks))
-    if over == 'seed':
-        return value, *bootstrap_interval(
-            dict(enumerate(tasks)), interquartile_mean, confidence_level, n_resamples, seed
-        )
-    drawn = _iqm_draws(tasks, n_resamples, np.random.default_rng(seed))
-    n_units, freedom = _units(tasks, over)
-    return value, *bounds(drawn, value, n_units, confidence_level, freedom=freedom)
-
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #f5641800
 def _win_draws(wins: np.ndarray, rng: np.random.Generator) -> Callable:
     "Shares of wins among redrawn runs: n -> (n,)"
     n_x, n_y = wins.shape
 
     def draw(n):
-        counts_x = _draw_counts(n_x, n, rng)
-        counts_y = _draw_counts(n_y, n, rng)
+        counts_x = Draws.of(range(n_x), n, rng).counts
+        counts_y = Draws.of(range(n_y), n, rng).counts
         return (counts_x @ wins * counts_y).sum(1) / (n_x * n_y)
 
     return draw
@@ -333,11 +315,6 @@ def _check_thresholds(thresholds) -> np.ndarray:
         )
     return array
 
-
-def _above_draws(above: np.ndarray, rng: np.random.Generator) -> Callable:
-    "Shares above each threshold among redrawn runs: n -> (n, n_thresholds)"
-    return lambda n: _draw_counts(len(above), n, rng) @ above / len(above)
-
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #53eb611d
 def performance_profile(
     scores,
@@ -376,12 +353,8 @@ def performance_profile(
     thresholds = _check_thresholds(thresholds)
     tables = []
     for method, tasks in _on_shared_tasks(_by_method(scores, metric)).items():
-        rng = np.random.default_rng(seed)
         above = [(runs[:, None] > thresholds).astype(float) for runs in tasks.values()]  # each (n_runs, n_thresholds)
-        drawn = _mean_draws_over_tasks([_above_draws(a, rng) for a in above], over, n_resamples, rng)
-        share = np.mean([a.mean(0) for a in above], axis=0)
-        n_units, freedom = _units(above, over)
-        low, high = bounds(drawn, share, n_units, confidence_level, freedom=freedom)
+        share, low, high = _mean_interval(above, over, confidence_level, n_resamples, seed, is_mean=False)
         runs = sum(map(len, above))
         columns = dict(method=method, threshold=thresholds, share=share, low=low.clip(min=0), high=high.clip(max=1))
         tables.append(pd.DataFrame(columns | dict(tasks=len(above), runs=runs, over=over)))
@@ -457,7 +430,7 @@ def _comparable(cells: pd.DataFrame, paper) -> tuple[pd.DataFrame, pd.DataFrame]
     return cells[~changed], cells[changed]
 
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #c1a88a8c
-_MIN_CELLS = 3  # cells of an interval: the order of two is the same or the opposite
+_NO_DRAWS = np.full((1, 2), np.nan)  # of too few cells or tasks
 
 
 def _correlations(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -470,7 +443,7 @@ def _correlations(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def rank_correlation(x, y, counts: Callable) -> tuple[np.ndarray, np.ndarray]:
-    """Compute Spearman's and Kendall's correlations (2,), and resamples of them (R, 2), none of too few.
+    """Compute Spearman's and Kendall's correlations (2,), and resamples of them (R, 2); NaN of fewer than three.
 
     Parameters
     ----------
@@ -478,7 +451,7 @@ def rank_correlation(x, y, counts: Callable) -> tuple[np.ndarray, np.ndarray]:
     counts : function of n that returns how often each is drawn, (R, n)
     """
     x, y = np.asarray(x, float), np.asarray(y, float)
-    drawn = _rank_draws(x, y, counts(len(x))) if len(x) >= _MIN_CELLS else np.zeros((0, 2))
+    drawn = _rank_draws(x, y, counts(len(x))) if len(x) >= MIN_UNITS else _NO_DRAWS
     return _correlations(x, y), drawn
 
 
@@ -486,12 +459,12 @@ def _within_tasks(each: Sequence[tuple], over: str, counts: Callable) -> tuple[n
     "The mean over tasks of what `rank_correlation` gave of each; tasks without a value do not count"
     each = [(point, drawn) for point, drawn in each if np.isfinite(point).all()]
     if not each:
-        return np.full(2, np.nan), np.zeros((0, 2))
+        return np.full(2, np.nan), _NO_DRAWS
     points = np.array([point for point, _ in each])  # (T, 2)
     if over == 'task':
-        return points.mean(0), counts(len(each)) @ points / len(each) if len(each) >= MIN_UNITS else np.zeros((0, 2))
-    if min(len(drawn) for _, drawn in each) == 0:
-        return points.mean(0), np.zeros((0, 2))
+        return points.mean(0), counts(len(each)) @ points / len(each) if len(each) >= MIN_UNITS else _NO_DRAWS
+    if any(drawn is _NO_DRAWS for _, drawn in each):
+        return points.mean(0), _NO_DRAWS
     with warnings.catch_warnings():
         warnings.simplefilter('ignore', RuntimeWarning)  # a draw in which no task has an order
         return points.mean(0), np.nanmean([drawn for _, drawn in each], axis=0)
@@ -503,22 +476,20 @@ def _means_of_methods(cells: pd.DataFrame, over: str, counts: Callable):
     ours, paper = (wide[c].to_numpy() for c in ('ours', 'paper'))  # each (T, M)
     used = cells[cells['task'].isin(wide.index)]
     if not len(wide):
-        return np.full(2, np.nan), np.zeros((0, 2)), used
+        return np.full(2, np.nan), _NO_DRAWS, used
     point, drawn = rank_correlation(ours.mean(0), paper.mean(0), counts)
     if over == 'task':
-        n, one = len(wide), np.ones((1, wide['ours'].shape[1]))
-        tasks = counts(n) / n if n >= MIN_UNITS and one.size > 1 else np.zeros((0, n))
-        drawn = np.array([_rank_draws(w @ ours, w @ paper, one)[0] for w in tasks]).reshape(-1, 2)
+        if len(wide) < MIN_UNITS or ours.shape[1] < 2:
+            return point, _NO_DRAWS, used
+        one = np.ones((1, ours.shape[1]))
+        drawn = np.array([_rank_draws(w @ ours, w @ paper, one)[0] for w in counts(len(wide)) / len(wide)])
     return point, drawn, used
 
 
 def _agreement_row(task: str, among: str, order, cells: pd.DataFrame, over: str, confidence_level: float) -> dict:
-    "A row of `agreement` from a point and its draws; those without a value are left out"
+    "A row of `agreement` from a point and its draws"
     point, drawn = order
-    drawn = drawn[np.isfinite(drawn).all(1)]
-    low = high = np.full(2, np.nan)
-    if len(drawn):
-        low, high = percentiles(drawn, confidence_level)
+    low, high = percentiles(drawn, confidence_level)
     row = dict(task=task, among=among)
     for i, name in enumerate(('spearman', 'kendall')):
         row |= {name: point[i], f'{name}_low': low[i], f'{name}_high': high[i]}
@@ -574,13 +545,13 @@ def agreement(
     """
     if over not in _AGREEMENT_OVER:
         raise unknown('over', over, _AGREEMENT_OVER)
-    _check_interval('task', confidence_level, n_resamples)
+    check_resampling(confidence_level, n_resamples)
     cells = _common_cells(ours, paper_scores('popgym') if paper is None else paper, metric)
     cells, left_out = _comparable(cells, paper)
     rng = np.random.default_rng(seed)
 
     def counts(n):
-        return _draw_counts(n, n_resamples, rng)
+        return Draws.of(range(n), n_resamples, rng).counts
 
     parts = dict(list(cells.groupby('task', sort=False, observed=True)))
     each = {task: rank_correlation(part['ours'], part['paper'], counts) for task, part in parts.items()}
@@ -593,7 +564,7 @@ def agreement(
 
     pool = rank_correlation(cells['ours'], cells['paper'], counts_by_task if over == 'task' else counts)
     if over == 'task' and n_tasks < MIN_UNITS:
-        pool = pool[0], pool[1][:0]
+        pool = pool[0], _NO_DRAWS
     rows.append(_agreement_row('all', 'cells', pool, cells, over, confidence_level))
     within = _within_tasks(list(each.values()), over, counts)
     rows.append(_agreement_row('all', 'methods within tasks', within, cells, over, confidence_level))

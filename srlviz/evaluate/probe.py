@@ -558,6 +558,11 @@ class ProbeResult(Answer):
         if not isinstance(self.about.get('n_codes'), int) or self.about['n_codes'] != weight.shape[2]:
             raise ValueError(f"n_codes is {self.about.get('n_codes')!r:.20}, the weight is of {weight.shape[2]}")
 
+    @property
+    def notes(self) -> list[str]:
+        words = caveat_words(self.caveats)
+        return [f'included despite caveats: {words}'] if words else []
+
     def summary(self) -> str:
         """Describe the result in one line."""
         head = f"ProbeResult({self.truth.shape[1]} variables, {len(self.truth):,} test rows, "

@@ -29,7 +29,7 @@ from ..data.worlds.record import record
 from ..encoders.custom import as_encoder
 from ..envs.atari import GAMES, game_name
 from ..evaluate.ask import ask, part_to_fit
-from ..evaluate.probe import NORMS, caveat_words
+from ..evaluate.probe import NORMS
 from ..evaluate.questions.probe import LinearProbe, check_probing, probe_questions, without_doubles
 from ..evaluate.questions.regression import Regression
 from .load import read_recording
@@ -305,10 +305,6 @@ def _notes(results: Results, prepared: Recording, numbers: Sequence[Factor], giv
     from srlviz.figures.probe import doubt_words
 
     notes, task = [], results.tasks[0]
-    first = next((a for (_, _, question), a in results.answers.items() if question.startswith('probe')), None)
-    caveats = caveat_words(first.caveats) if first is not None else ''
-    if caveats:
-        notes.append(f'included despite caveats: {caveats}')
     if any(w['kind'] == 'not converged' for a in results.answers.values() for w in a.warnings):
         notes.append('arguments of the probe are given as probing=dict(epochs=200)')
     decided = {f.name for f in given.factors if f.by_values} if given is not None else set()

@@ -629,10 +629,10 @@ def _shared_traits(explorer: traitlets.HasTraits, traits: Sequence[str]) -> list
     return [] if found == ['hovered'] else found
 
 
-def _is_chosen(value) -> bool:
-    """Whether something is chosen; None, '', 'all' and -1 stand for nothing."""
+def _is_chosen(trait: str, value) -> bool:
+    """Whether something is chosen; None, '', -1 and the task 'all' stand for nothing."""
     if isinstance(value, (str, int)):
-        return value not in ('', 'all', -1)
+        return value not in ('', -1) and (trait, value) != ('task', 'all')
     return value is not None
 
 
@@ -668,7 +668,7 @@ class Selection(traitlets.HasTraits):
                 f"{type(explorer).__name__} has none of {', '.join(SHARED_TRAITS)} as a trait, so nothing can be shared"
             )
         for trait in traits:
-            if getattr(self, trait) is None and _is_chosen(getattr(explorer, trait)):
+            if getattr(self, trait) is None and _is_chosen(trait, getattr(explorer, trait)):
                 self.set_trait(trait, getattr(explorer, trait))
         self._copy_to(explorer, traits)
         explorer.observe(lambda change: self._copy_from(explorer, _with_step(change['name'], traits)), traits)
@@ -711,7 +711,7 @@ class Selection(traitlets.HasTraits):
         """Set traits of this selection to those of an explorer."""
         with self.hold_trait_notifications():
             for trait in traits:
-                if _is_chosen(getattr(explorer, trait)):
+                if _is_chosen(trait, getattr(explorer, trait)):
                     self.set_trait(trait, getattr(explorer, trait))
 
     def _copy_to(self, explorer: traitlets.HasTraits, traits: Sequence[str]):
@@ -720,7 +720,7 @@ class Selection(traitlets.HasTraits):
         for trait in traits:
             value, current = getattr(self, trait), getattr(explorer, trait)
             same = value is current or (trait != 'recording' and value == current)
-            if _is_chosen(value) and not same:
+            if _is_chosen(trait, value) and not same:
                 changes[trait] = value
         if 'hovered' in changes:
             explorer.hovered = changes.pop('hovered')

@@ -518,7 +518,7 @@ class ScoreBoard(Board, Explorer):
         with self.quietly():
             if name == 'cell':
                 for trait, value in zip(traits, self.cell):
-                    if trait and value != 'all':
+                    if trait and value is not None:
                         self.set_trait(trait, str(value))
                     elif trait == 'factor':
                         self.factor = ''  # a mean
@@ -555,8 +555,12 @@ class ScoreBoard(Board, Explorer):
             self.episode, self.t = episode, t
         self.draw_detail()
 
+    def has_means(self) -> bool:
+        """Return whether the map has means over rows."""
+        return len(self.row_names) == 1 and may_average(self.metric, self.row_names[0])
+
     def cell_data(self) -> list:
-        return list(self.cell)
+        return [] if None in self.cell and not self.has_means() else list(self.cell)
 
     def plot_map(self, half: bool = False) -> go.Figure:
         reasons = self.unscored.get(self.metric, {})
@@ -568,7 +572,7 @@ class ScoreBoard(Board, Explorer):
             self.grid(),
             metric=self.metric,
             tell=tell,
-            means=len(self.row_names) == 1 and may_average(self.metric, self.row_names[0]),
+            means=self.has_means(),
             selected=list(self.cell) or None,
             layout=ScoreLayout(**(HALF_PAGE if half else {})),
         )
@@ -604,9 +608,9 @@ class ScoreBoard(Board, Explorer):
         rows, title = self.rows_of_metric(), ''
         if self.cell:
             row = tuple(self.cell[: len(self.row_names)])
-            title = key_words(row)
+            title = 'Mean' if None in row else key_words(row)
             for name, value in zip(self.row_names, row):
-                rows = rows if value == 'all' else rows[rows[name] == value]
+                rows = rows if value is None else rows[rows[name] == value]
         if not len(rows):
             return []
         names = list(self.column_names)
@@ -637,7 +641,7 @@ def _unscored(answers: Mapping[tuple, Answer]) -> dict[str, dict[tuple, str]]:
             if name in answer.metrics:
                 values = answer.values(name).drop('mean', errors='ignore')
                 scored |= set(values.index[values.notna()])
-                why = getattr(answer, 'unscored', {})
+                why = answer.unscored
                 reasons |= {k: why.get(k, 'it could not be computed') for k in values.index[values.isna()]}
         found[name] = {(k,): reason for k, reason in reasons.items() if k not in scored}
     return found

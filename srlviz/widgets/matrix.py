@@ -119,7 +119,7 @@ class CrossMatrix(ScoreBoard):
         return self.question if self.view == 'questions' else self.task
 
     def read_press(self, data: list) -> dict:
-        if len(data) != 2 or data[0] == '':
+        if len(data) != 2 or data[0] not in self.listed():
             return {}
         return {'method': data[0], 'question' if self.view == 'questions' else 'task': data[1]}
 

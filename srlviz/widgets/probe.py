@@ -603,11 +603,11 @@ class ProbeHeatmap(Board, Explorer):
         self.side.seek(episode, t)
 
     def press(self, clicked: Mapping):
-        """Choose the clicked cell, or show why it has no predictions."""
+        """Choose the clicked cell, or show why it has no predictions; a blank one is ignored."""
         cell = pressed_cell(clicked)
         if isinstance(cell, str):
             self.status.show_message(cell)
-        else:
+        elif cell[0] in self.scores.factors and cell[1] in self.scores.methods:
             self.choose(*cell)
 
     def cell_data(self) -> list:

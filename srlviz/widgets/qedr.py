@@ -15,6 +15,7 @@ import plotly.graph_objects as go
 import traitlets
 from markupsafe import Markup
 
+from ..core.files import is_whole
 from ..core.recordings import Recording, align
 from ..core.results import Results
 from ..evaluate.disentanglement.cluster_order import cluster_order
@@ -740,7 +741,7 @@ class QEDRMatrix(Board, Explorer):
     def _press_point(self, clicked: Mapping):
         """Open the step of a point, or mark it and name its row."""
         place = clicked.get('data') or []
-        if len(place) != 2:
+        if len(place) != 2 or not all(is_whole(v, -1) for v in place):
             return
         if place[0] < 0 or self.recording is None:
             reason = 'give the recording to open it' if place[0] >= 0 else 'rows without (episode, t) cannot be opened'
@@ -754,17 +755,18 @@ class QEDRMatrix(Board, Explorer):
         self._press_point(dict(data=self._table().extreme(self.code, sign)))
 
     def read_press(self, data: list) -> dict:
-        """Return the code and factor of a cell, or the one of a bar."""
-        if len(data) != 2:
+        """Return the code and factor of a cell, or the one of a bar; {} for anything else."""
+        factors = self.offers('factor')
+        if len(data) != 2 or data[0] not in (-1, *self.offers('code')) or data[1] not in range(-1, len(factors)):
             return {}
         code, k = (int(v) for v in data)
-        factors = self.offers('factor')
         return dict(factor=self.factor if k < 0 else factors[k], code=self.code if code < 0 else code)
 
     def _press_curve(self, clicked: Mapping):
         """Choose the alpha of a point."""
-        if clicked.get('data'):
-            self.alpha = float(clicked['data'][0])
+        alpha, *_ = [*(clicked.get('data') or []), None]
+        if alpha in self.offers('alpha'):
+            self.alpha = alpha
 
     def _arrange(self):
         """Make the parts, arrange them, and link the traits to them."""

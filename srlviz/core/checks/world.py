@@ -19,7 +19,7 @@ from ..recordings import Recording
 
 # %% ../../../nbs/00_core/checks/05_world.ipynb #a3596cf0
 WORLD_RULES = dict(
-    members="there are name, unit, viewer, conditions, record and sample",
+    members="there are name, unit, conditions, record and sample",
     conditions="conditions maps names to Condition(label, changes, may_change)",
     amount="record(n) gives a Recording of n episodes or steps, whichever `unit` says",
     seed="the same seed gives the same recording",
@@ -30,7 +30,7 @@ WORLD_RULES = dict(
     others="a condition changes nothing that it does not name",
     refused="an unknown condition is refused with the argument's name, before anything is played",
     sample="sample() has episodes and factors",
-    viewer="the viewer is known",
+    policy="record(policy=...) asks the policy for actions, or refuses it by a ValueError that names the argument",
     explorers="explorers are known, and there is what they play",
 )
 UNITS = ('episodes', 'steps')
@@ -115,10 +115,38 @@ class _Watcher:
         return 0
 
 
+class _Asked(Exception):
+    "The policy was asked for an action"
+
+
+class _Balks:
+    "A policy that never acts"
+
+    identity = 'never acts'
+
+    def reset(self, seed=None):
+        pass
+
+    def __call__(self, obs):
+        raise _Asked
+
+
+def _check_policy(world, n: int, **options) -> None:
+    "Check that a policy is asked for actions or refused, not ignored"
+    try:
+        world.record(n, policy=_Balks(), progress=False, **options)
+        message = 'a policy that never acts was ignored'
+    except _Asked:
+        return
+    except ValueError as e:
+        message = str(e)
+    require('policy' in message and 'ignored' not in message, world, WORLD_RULES['policy'], message)
+
+
 def _check_members(world, viewers: Collection[str]) -> None:
     "Check the members of a world"
     rules, text = WORLD_RULES, {}
-    for name in 'name', 'unit', 'viewer':
+    for name in 'name', 'unit':
         text[name] = getattr(world, name, None)
     ok = all(isinstance(v, str) and v for v in text.values()) and text['unit'] in UNITS
     ok = ok and callable(getattr(world, 'record', None)) and callable(getattr(world, 'sample', None))
@@ -129,7 +157,6 @@ def _check_members(world, viewers: Collection[str]) -> None:
         ok = ok and isinstance(name, str) and isinstance(c, Condition) and isinstance(c.label, str)
         ok = ok and isinstance(c.changes, tuple) and isinstance(c.may_change, tuple)
     require(ok, world, rules['conditions'], conditions)
-    require(not viewers or world.viewer in viewers, world, rules['viewer'], f"{world.viewer} of {sorted(viewers)}")
     explorers = getattr(world, 'explorers', ())
     ok = isinstance(explorers, tuple) and (not viewers or {*explorers} <= {*viewers})
     ok = ok and (not {*explorers} & {*PLAYED} or getattr(world, 'play', None) is not None)
@@ -181,7 +208,7 @@ def check_world(
     n : episodes or steps to record, as its `unit` says; as many as show what its conditions change
     seed : the first of the seeds tried
     conditions : names of those to record; None takes all
-    viewers : names of the viewers there are, `catalog_names('widgets')`; without them any name will do
+    viewers : names of the explorers there are, `catalog_names('widgets')`; without them any name will do
     twins : arguments of `check_twins`, such as factors=['ball_x']
     more : keywords of the world's own `record`, such as those that keep it quick
 
@@ -209,6 +236,7 @@ def check_world(
     for name in world.conditions if conditions is None else conditions:
         varied = world.record(n, seed=seed, condition=name, progress=False, **more)
         _check_condition_recording(world, name, plain, varied)
+    _check_policy(world, n, seed=seed, **more)
     sample = world.sample()
     ok = isinstance(sample, Recording) and len(sample) and sample.n_steps and len(sample.factors)
     require(ok, world, rules['sample'], sample)

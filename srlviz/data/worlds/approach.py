@@ -59,7 +59,7 @@ class ApproachWorld:
     """
 
     name = 'approach'
-    unit, viewer = 'episodes', 'FlightBrowser'
+    unit = 'episodes'
     explorers = 'FleetBrowser', 'FlightBrowser'
     conditions = {name: condition for name, (condition, _) in _VARIATIONS.items()}
 

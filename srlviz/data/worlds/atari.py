@@ -35,7 +35,7 @@ class AtariWorld:
     """
 
     names = GAMES
-    kind, unit, viewer = 'game', 'steps', 'FrameBrowser'
+    kind, unit = 'game', 'steps'
     explorers = 'FrameBrowser', 'RAMExplorer'
 
     def __init__(self, name: str):

@@ -83,7 +83,7 @@ class GymWorld:
     ValueError : anything else as an environment
     """
 
-    unit, viewer = 'episodes', 'Moment'
+    unit = 'episodes'
     explorers = 'EnvironmentExplorer', 'PlayWidget'
 
     def __init__(

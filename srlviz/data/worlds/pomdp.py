@@ -164,7 +164,7 @@ class POMDPWorld:
     ValueError : for an unknown task; the message suggests the nearest
     """
 
-    kind, unit, viewer = 'task', 'episodes', 'Moment'
+    kind, unit = 'task', 'episodes'
     explorers = 'EnvironmentExplorer', 'PlayWidget'
     play = property(lambda self: self.name)
 

@@ -33,7 +33,7 @@ class RecordedWorld:
     ValueError : `columns` for a Recording, or a condition that is no recording
     """
 
-    unit, viewer = 'episodes', 'Moment'
+    unit = 'episodes'
 
     def __init__(
         self,

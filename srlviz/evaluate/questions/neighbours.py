@@ -67,4 +67,7 @@ class NeighbourAgreement(Question):
             neighbours, factors, k=self.k, apart=self.apart, n_queries=self.n_queries, seed=seed
         )
         about = dict(n_codes=int(np.shape(codes['test'])[1]), norm=self.norm, seed=seed)
+        still = scores.loc[scores['above_chance'].isna(), 'factor']
+        if len(still):
+            about['unscored'] = dict.fromkeys(still, 'it is the same in all steps that were compared')
         return Answer(self, table.iloc[:, :0], table.iloc[:, :0], dict(factors=scores), about)

@@ -276,7 +276,7 @@ def plot_returns_heatmap(
     In the paper's scores and in differences, brackets mark cells that cannot be compared because popgym changed after
     the paper; means of differences exclude them.
 
-    Each cell carries `customdata` (task, show, memory); a mean's task is 'all'.
+    Each cell carries `customdata` (task, show, memory); a mean's task is None.
     """
     grid = _returns_grid(scores, show=show, metric=metric, tasks=tasks, methods=methods)
     labels, tasks = list(grid.value), list(grid.value.index)

@@ -136,7 +136,7 @@ def plot_games_heatmap(
     selected : (game, method) of ours to frame, the method as labelled; an unknown method frames the whole row
     width, height : available pixels; None takes what cells and names need
 
-    Each cell carries `customdata` (game, source, method); a mean's game is 'all'.
+    Each cell carries `customdata` (game, source, method); a mean's game is None.
     """
     picked = dict(methods=methods, conditioning=conditioning, data=data, paper=paper)
     grid = _games_grid(scores, metric=metric, games=games, **picked)

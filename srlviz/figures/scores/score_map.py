@@ -53,7 +53,7 @@ class ScoreGrid(NamedTuple):
 
     value: pd.DataFrame  # mean over the other columns, such as seeds
     spread: pd.DataFrame  # standard deviation; NaN of one value
-    count: pd.DataFrame
+    count: pd.DataFrame  # seeds; of a table without seeds values
 
 
 def _keys(names: Sequence[str], rows: pd.DataFrame, order: Mapping[str, Callable]) -> list[tuple]:
@@ -92,12 +92,12 @@ def score_grid(
         scores = with_labels(scores)
     check_names('column of a score table', by, list(scores))
     order = {name: o if callable(o) else ranked(o) for name, o in (order or {}).items()}
-    values = scores.groupby(by, observed=True, sort=False)['value']
+    cells = scores.groupby(by, observed=True, sort=False)
+    values = cells['value']
+    count = cells['seed'].nunique() if 'seed' in scores and 'seed' not in by else values.size()
     index = key_index(_keys(rows, scores, order), rows)
     across = key_index(_keys(columns, scores, order), columns)
-    tables = [
-        t.unstack(columns).reindex(index=index, columns=across) for t in (values.mean(), values.std(), values.size())
-    ]
+    tables = [t.unstack(columns).reindex(index=index, columns=across) for t in (values.mean(), values.std(), count)]
     return ScoreGrid(*tables)
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #f7b02af7
@@ -113,8 +113,9 @@ class ColumnMean(NamedTuple):
 def column_means(value: pd.DataFrame) -> list[ColumnMean]:
     """Average columns over all rows, and over the rows they have in common if these are fewer but not none.
 
-    A single row has no means.
+    A single row has no means. A row that no column has, such as that of a constant factor, is in none.
     """
+    value = value.dropna(how='all')
     means = []
     common = value.index[value.notna().all(axis=1)]
     for rows in (value.index, common):
@@ -137,8 +138,8 @@ class Scale(NamedTuple):
 
     def ink(self, value: float) -> str:
         """Choose black or white for a number on its cell, whichever is more legible."""
-        percent = round(100 * (value - self.low) / (self.high - self.low))
-        return legible_ink(int(np.clip(percent, 0, 100)), self.colours)
+        share = (min(max(value, self.low), self.high) - self.low) / (self.high - self.low)
+        return legible_ink(round(100 * share), self.colours)
 
 
 @lru_cache(1024)
@@ -152,9 +153,10 @@ def legible_ink(percent: int, colours: str) -> str:
 def reach(values) -> tuple[float, float]:
     """Compute the range of an axis: from -1 (or the lowest) to 1 if all values lie there; else their range with 0."""
     values = np.asarray(values, float)
-    if not np.isfinite(values).any():
+    values = values[np.isfinite(values)]
+    if not values.size:
         return -1.0, 1.0
-    low, high = float(np.nanmin(values)), float(np.nanmax(values))
+    low, high = float(values.min()), float(values.max())
     return (min(low, -1.0), 1.0) if low >= -2 and high <= 1 else (min(low, 0.0), max(high, 0.0))
 
 
@@ -201,7 +203,7 @@ def _edges(sizes) -> tuple[np.ndarray, np.ndarray]:
 
 def key_words(key: tuple) -> str:
     """Return the display name of a key: the names of its parts, without empty ones."""
-    return ' · '.join(pretty(str(part)) for part in key if part not in ('', 0))
+    return ' · '.join(pretty(str(part)) for part in key if part != '')
 
 
 @dataclass(frozen=True)
@@ -262,7 +264,7 @@ def _mean_lines(means: Sequence[ColumnMean], n_parts: int) -> list[_Line]:
     lines = []
     for k, mean in enumerate(means):
         words = f'<b>Mean of {len(mean.rows)}{" all have" if k else ""}</b>'
-        lines.append(_Line(('all',) * n_parts, 1.1, words, mean=mean))
+        lines.append(_Line((None,) * n_parts, 1.1, words, mean=mean))
     return lines + [_Line(None, 0.3)] * bool(lines)
 
 
@@ -374,6 +376,13 @@ def _all_cells(grid: ScoreGrid, rows, columns, scale: Scale, unit: str, colour, 
     return cells
 
 
+def _drawn(value: float | None, scale: Scale) -> float | None:
+    "The value of a colour: the end of the scale for an infinite one, None for NaN"
+    if value in (np.inf, -np.inf):
+        return scale.high if value > 0 else scale.low
+    return value if value == value else None
+
+
 def _draw(cells: list[list[_Cell]], x_edges, y_edges, scale: Scale, bar: bool) -> go.Figure:
     "Draw the colours, and gray where a score is missing"
     look = dict(x=x_edges, y=y_edges, xgap=1, ygap=1, hoverongaps=False, hovertemplate='%{hovertext}<extra></extra>')
@@ -381,7 +390,7 @@ def _draw(cells: list[list[_Cell]], x_edges, y_edges, scale: Scale, bar: bool) -
     look['customdata'] = [[c.data for c in row] for row in cells]
     colours = dict(zmin=scale.low, zmax=scale.high, colorscale=scale.colours, showscale=bar)
     gray = dict(zmin=0, zmax=1, colorscale=[[0, GRID], [1, GRID]], showscale=False)
-    known = [[c.value if c.value == c.value else None for c in row] for row in cells]
+    known = [[_drawn(c.value, scale) for c in row] for row in cells]
     missing = [[None if c.value == c.value else 1 for c in row] for row in cells]
     scores = go.Heatmap(z=known, colorbar=color_bar(scale.words), **colours, **look)
     return go.Figure([scores, go.Heatmap(z=missing, **gray, **look)])
@@ -398,7 +407,7 @@ def _write(fig, cells: list[list[_Cell]], x, y, scale: Scale, wide: float, tall:
             at_x.append(x[j])
             at_y.append(y[i])
             words.append('–' if gray and '/' in cell.text and wide < 22 else cell.text)  # '/' also closes <b>
-            ink = MUTED if cell.data[0] == 'all' else INK
+            ink = MUTED if cell.data[0] is None else INK
             colours.append(ink if gray else scale.ink(cell.value))
     textfont = dict(size=float(np.clip(min(0.55 * tall, 0.36 * wide), 6.5, 12)), color=colours)
     fig.add_scatter(x=at_x, y=at_y, text=words, mode='text', textfont=textfont, hoverinfo='skip', showlegend=False)
@@ -477,11 +486,13 @@ def plot_scores(
     selected : the customdata of a cell to frame; its row gets a thinner frame
     layout : names, groups and sizes
 
-    Each cell carries `customdata`: the parts of its row's key, then of its column's; 'all' in the row of a mean.
+    Each cell carries `customdata`: the parts of its row's key, then of its column's; None in the row of a mean.
     """
     if isinstance(scores, pd.DataFrame):
         scores, metric = _of_metric(scores, metric)
         scores = score_grid(scores, rows, columns)
+    if not scores.value.size:
+        raise ValueError(f"scores: there is nothing to draw in a grid of {scores.value.shape} rows and columns")
     scale = score_scale(scores.value, metric or '', signed, layout.score_words)
     means = column_means(scores.value) if means is True else means or []
     rows = _mean_lines(means, scores.value.index.nlevels)

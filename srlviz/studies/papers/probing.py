@@ -36,7 +36,7 @@ from ...encoders.frames.ppo_features import read_agent
 from ...envs.atari import GAMES, VERSIONS, game_name
 from ...evaluate.ask import ask, print_once
 from ...evaluate.probe import NORMS, ProbeResult, unconverged_words
-from ...evaluate.questions.probe import check_probing, probe_questions, probed_labels
+from ...evaluate.questions.probe import check_probing, probe_questions, without_doubles
 from ..methods import Method, check_arguments, find_method, find_methods
 from .agents import load_agent
 
@@ -75,7 +75,7 @@ def probe_table(
 
     Parameters
     ----------
-    results : label -> result, as `probed_labels` returns them
+    results : label -> result, as `Results.labelled` returns them
     study, task, seed, inputs, budget : values of the columns of these names
     groups : variable -> category
     data : 'random' or 'ppo', the policy of the probed recording; '' for others
@@ -371,7 +371,7 @@ class ProbeTrial:
 
     def table(self, parameters: Mapping, fit: Recording, probe: Recording, found: Results, out: Path) -> pd.DataFrame:
         """Collect the scores of a trial, with metadata in `attrs`."""
-        results, paths = probed_labels(found), {}
+        results, paths = without_doubles(found).labelled('f1'), {}
         for (method, task, question), answer in found.answers.items():
             label = method_label(dict(method=method, norm=answer.norm))
             path = found.fitted[method, task].files.get(question)

@@ -744,12 +744,13 @@ class MMERDashboard(Board, Explorer):
     def read_press(self, data: list) -> dict:
         """Return task and memory of a cell, a marker or a point."""
         task, _, method = [*data, '', '', ''][:3]
+        task = 'all' if task is None else task
         if task not in self.table.tasks:
             return {}
         return dict(task=task, method=method if method in self.table.methods else self.method)
 
     def cell_data(self) -> list:
-        return [self.task, self.show, self.method]
+        return [None if self.task == 'all' else self.task, self.show, self.method]
 
     def map_key(self) -> tuple:
         choice = self._current_choice()

@@ -454,6 +454,7 @@ class AtariDashboard(Board, Explorer):
     def read_press(self, data: list) -> dict:
         """Return the game and our method of a cell."""
         task, source, method = [*data, '', '', ''][:3]
+        task = 'all' if task is None else task
         if task not in self.table.tasks:
             return {}
         ours = source != 'paper' and method in self.methods
