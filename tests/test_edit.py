@@ -1,5 +1,7 @@
 """Edits of memories: shipped agents act on what class means and standardised probes say, planted decoys do nothing."""
 
+from copy import copy
+
 import numpy as np
 import pytest
 import torch
@@ -48,6 +50,11 @@ class WithRegister(torch.nn.Module):
 @pytest.fixture(scope='module')
 def played():
     return record_pomdp('RepeatPrevious-easy', 1, progress=False)
+
+
+@pytest.fixture(scope='module')
+def small_answer():
+    return Edit(('ago_0', 'remaining_0'), shifts=(0, 1), window=4, episodes=12).ask(agent())
 
 
 @pytest.fixture(scope='module')
@@ -202,3 +209,27 @@ def test_a_push_that_the_twin_does_not_confirm_is_no_use():
     assert not {'used', 'known and unused'} & {*verdicts['verdict']}
     few = Edit(episodes=12, shifts=(1,)).ask(shipped)  # few values of a number with fractions
     assert len(few.parts['verdicts'])
+
+
+FORGED_PARTS = {  # of an answer to `Edit`: part, and what is done to it
+    'no verdicts': ('verdicts', lambda t: None),
+    'shares as text': ('directions', lambda t: t.astype(dict(long_other=str))),
+    'no interval': ('directions', lambda t: t.drop(columns='success_low')),
+    'a curve as text': ('curve', lambda t: t.astype(dict(success_high=str))),
+    'no shift': ('curve', lambda t: t.drop(columns='shift')),
+    'text for true or false': ('directions', lambda t: t.astype(dict(due=str))),
+    'skills as text': ('readable', lambda t: t.astype(dict(skill=str))),
+    'others of fewer items': ('others', lambda t: t[1:]),
+    'others of other factors': ('others', lambda t: t.rename(columns=dict(ago_0='ago_1'))),
+}
+
+
+@pytest.mark.parametrize('attack', FORGED_PARTS)
+def test_a_forged_answer_is_refused(attack, small_answer, tmp_path):
+    part, change = FORGED_PARTS[attack]
+    small_answer.value_table()  # as it was
+    forged = copy(small_answer)
+    forged.parts = small_answer.parts | {part: change(small_answer.parts[part])}
+    with pytest.raises(ValueError, match=f'forged.npz.*{part}') as e:
+        Answer.load(forged.save(tmp_path / 'forged.npz'))
+    assert '\n' not in str(e.value)

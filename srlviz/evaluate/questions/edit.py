@@ -393,11 +393,25 @@ def _of_kind(column: str, kind: str = ''):
     return compute
 
 
-_COLUMNS = dict(  # of the tables, if no factor is read
-    readable=['factor', 'due', 'number', 'skill', 'low', 'high', 'accuracy', 'readable', 'follows'],
-    directions=['factor', 'direction', 'due', 'success', 'other', 'cosine', 'length'],
-    curve=['factor', 'direction', 'shift', 'success', 'other'],
-    verdicts=['factor', 'verdict', 'due', 'skill', 'direction', 'success', 'low', 'high', 'length', 'ceiling'],
+def _with_ends(*names: str) -> list[str]:
+    "Columns of values with an interval"
+    return [f'{name}{end}' for name in names for end in ('', '_low', '_high')]
+
+
+_TEXTS = 'factor', 'direction', 'verdict'
+_MARKS = 'due', 'number', 'readable'
+_SHARES = 'success', 'other', 'long_success', 'long_other', 'floor_success', 'floor_other'
+_COLUMNS = dict(  # of the tables; those that are neither text nor true or false are numbers
+    readable=['factor', 'due', 'number', 'skill', 'low', 'high', 'accuracy', 'readable', *_with_ends('follows')],
+    directions=[
+        *('factor', 'direction', 'due', 'n', 'cosine', 'length', 'outside', 'long_length', 'long_outside'),
+        *_with_ends(*_SHARES),
+    ],
+    curve=['factor', 'direction', 'shift', *_with_ends('success', 'other')],
+    verdicts=[
+        *('factor', 'verdict', 'due', 'skill', 'follows', 'direction', 'success', 'low', 'high', 'length', 'floor'),
+        'ceiling',
+    ],
 )
 
 
@@ -409,15 +423,22 @@ class EditAnswer(Answer):
     """
 
     def check(self) -> None:
-        """Refuse tables that lack a column, with a ValueError."""
+        """Refuse tables that lack a column, or have one of another type, with a ValueError."""
         for name, columns in _COLUMNS.items():
             self.require_table(name)
-            missing = sorted({*columns} - {*self.parts[name]})
+            table = self.parts[name]
+            missing = [column for column in columns if column not in table]
             if missing:
                 raise ValueError(f"the table {name!r} has no column {missing[0]!r}")
-        if len(self.parts['directions']):
-            self.require_table('directions', ['success', 'other', 'cosine', 'length'])
+            if len(table):
+                self.require_table(name, [column for column in columns if column not in (*_TEXTS, *_MARKS)])
+                for column in table.columns.intersection(_MARKS):
+                    if table[column].dtype != bool:
+                        raise ValueError(f"the column {column!r} of the table {name!r} is not true or false")
         self.require_table('others')
+        others = self.parts['others']
+        if self.has_items and not (list(others) == list(self.truth) and others.index.equals(self.truth.index)):
+            raise ValueError("the table 'others' is not of the items")
 
 
 @dataclass(frozen=True)

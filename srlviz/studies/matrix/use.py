@@ -130,8 +130,8 @@ def use_table(answers: Mapping[tuple[str, str], Answer]) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame with task, memory, factor, skill of the probe and how far it follows the twin, verdict, the direction that moves most, its success with
-        the ends of its 95% interval over episodes, and ceiling, the success of the true twin
+    DataFrame with task, memory, factor, skill of the probe and how far it follows the twin, verdict, the direction that
+        moves most, its success with the ends of its 95% interval over episodes, and ceiling, the success of the twin
     """
     tables = []
     for (task, memory), answer in answers.items():
