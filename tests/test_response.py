@@ -85,6 +85,24 @@ def test_a_mixture_has_its_planted_responses():
     found = asked(Response(), world(mixed)).matrix
     assert np.allclose(found.loc[['x', 'byte'], ['x', 'byte']], [[0.64, 0.48], [0.48, 0.36]], atol=0.03)
     assert np.allclose(found.loc['suit', ['x', 'byte']], 0, atol=1e-6)
+    assert np.allclose(asked(Response(), world(mixed)).values('crosstalk')[['x', 'byte']], 0.24, atol=0.02)  # of two
+
+
+def test_crosstalk_sees_a_reading_that_follows_the_square_of_another_factor():
+    """The code is c = x + .7 (b^2 - 1), b the byte in deviations around its mean: x is read as c / var(c).
+
+    The slope over b is 0; with m4 the fourth moment of b, the size of the movement is .7 sqrt(m4 - 1) / var(c).
+    """
+    std, m4 = np.sqrt((100**2 - 1) / 12), 9 / 5  # of a uniform factor
+
+    def bent(values):
+        return (values[:, 0] + 0.7 * (((values[:, 1] - 49.5) / std) ** 2 - 1))[:, None]
+
+    answer = asked(Response(), world(bent, n_moments=300, episodes=100))
+    cell = answer.parts['matrix'].set_index(['changed', 'read']).loc[('byte', 'x')]
+    expected = 0.7 * np.sqrt(m4 - 1) / (1 + 0.49 * (m4 - 1))
+    assert abs(cell['response']) < 0.05 and abs(cell['moves'] - expected) < 0.04 and 0.4 < expected
+    assert abs(answer.values('crosstalk')['x'] - expected / 2) < 0.02  # the suit, the other of two, moves nothing
 
 
 def test_an_overshoot_is_as_wrong_as_an_undershoot():

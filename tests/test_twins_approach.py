@@ -8,7 +8,7 @@ import srlviz
 from srlviz.core.checks.twins import differing_arrays
 from srlviz.core.twins import Twins, cut, twin_table, with_twins
 from srlviz.data.landing import flight_seed
-from srlviz.data.worlds.approach import ApproachWorld
+from srlviz.data.worlds.approach import ApproachWorld, _values_to_set
 from srlviz.envs.landing import CORNERS, fly
 from srlviz.envs.landing.twins import SETTABLE
 
@@ -53,9 +53,30 @@ def test_a_twin_is_a_natural_flight_that_is_flown_under_these_conditions(factor,
     fixed = dict(cloud_cover=0.9) | SHORT
     twins = APPROACH.twins(factor, [value], n=1, seed=2, progress=False, **fixed)
     extra = dict(precipitation='rain') if factor == 'intensity' else {}
-    flown = fly(flight_seed(2, 0), **fixed, **extra, **{factor: value})
+    recorded = twins.table['value'][1]  # float32, as it was set
+    assert recorded == np.float32(value)
+    flown = fly(flight_seed(2, 0), **fixed, **extra, **{factor: recorded})
     t = int(np.flatnonzero(flown.factors['along_track'] == twins[1].factors['along_track'])[0])
     assert differing_arrays(twins[1], cut(flown, t)) == []
+
+
+@pytest.mark.parametrize('factor', ['hour', 'visibility', 'cloud_base'])
+def test_the_flight_of_a_value_in_the_table_is_its_twin(factor):
+    "Of six quantiles: float32 in the recording, so that they are set as float32"
+    twins = APPROACH.twins(factor, n=1, seed=2, progress=False, **SHORT)
+    assert len(twins) == 7 and not len(twins.left_out)
+    for _, value, episode in moments(twins)[0][1]:
+        flown = fly(flight_seed(2, 0), **SHORT, **{factor: value})
+        t = int(np.flatnonzero(flown.factors['along_track'] == episode.factors['along_track'])[0])
+        assert differing_arrays(episode, cut(flown, t)) == []
+
+
+@pytest.mark.parametrize('name', SETTABLE)
+def test_values_are_rounded_within_the_range(name):
+    s = SETTABLE[name]
+    for value in _values_to_set(name, [s.low, s.high, s.low / 3 + s.high / 1.5])[name]:
+        assert value == np.float32(value) and s.low <= value <= s.high
+    assert not s.has_zero or _values_to_set(name, [0])[name] == [0]
 
 
 @pytest.mark.parametrize('factor', ['rel_engfai0', 'rel_bird_strike', 'turbulence'])

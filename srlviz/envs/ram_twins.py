@@ -301,7 +301,8 @@ def ram_twins(
     ----------
     game : one of `srlviz.envs.atari.GAMES`, in any spelling
     factor : a settable variable, several, or None for all of them
-    values : bytes that the variable has after drawing; None takes six of natural play, 'own' the one that it has
+    values : bytes that the variable has after drawing; None takes six of natural play, 'own' the one that it has. A
+        byte that the moment has anyway makes no twin
     n : moments
     seed : same arguments, same twins
     policy : of frames (210, 160), see `srlviz.core.policies.as_policy`; None chooses at random
@@ -336,7 +337,8 @@ def ram_twins(
             episodes.append(_episode(raw.game, history, setter.untouched))
             rows.append((m, UNTOUCHED, np.nan))
             for v in variables:
-                tried = [setter.own[v]] if values == 'own' else chosen[v]
+                own = setter.own[v]
+                tried = [own] if values == 'own' else [value for value in chosen[v] if value != own]
                 made = {}
                 for value in tried:
                     drawn, reason = setter.twin(v, value)

@@ -64,6 +64,14 @@ _MOMENTS = 5  # of a flight
 _FIRST = 5.0  # s, as early as failures begin
 
 
+def _as_recorded(value: float, low: float, high: float) -> float:
+    "Round a value to float32, as factors are recorded, but not out of its range"
+    rounded = np.float32(value)
+    if not low <= float(rounded) <= high:
+        rounded = np.nextafter(rounded, np.float32((low + high) / 2))
+    return float(rounded)
+
+
 def _values_to_set(factor: str | Sequence[str] | None, values) -> dict[str, Sequence]:
     "Check the factors to set and return the values of each; None is the own value"
     names = [factor] if isinstance(factor, str) else list(SETTABLE if factor is None else factor)
@@ -71,18 +79,17 @@ def _values_to_set(factor: str | Sequence[str] | None, values) -> dict[str, Sequ
     for name in names:
         if name not in SETTABLE:
             raise unknown('factor', name, SETTABLE)
-        if values is None:
-            wanted[name] = drawn_values(name)
-        elif isinstance(values, str):
+        if isinstance(values, str):
             if values != 'own':
                 raise ValueError(f"values are numbers, 'own' or None; got {values!r:.80}")
             wanted[name] = [None]
-        else:
-            low = 0.0 if SETTABLE[name].has_zero else SETTABLE[name].low
-            wanted[name] = list(values)
-            for v in wanted[name]:
-                if not is_real(v) or not low <= v <= SETTABLE[name].high:
-                    raise ValueError(f"values of {name} are from {low:g} to {SETTABLE[name].high:g}; got {v!r:.40}")
+            continue
+        low, high = 0.0 if SETTABLE[name].has_zero else SETTABLE[name].low, SETTABLE[name].high
+        wanted[name] = []
+        for v in drawn_values(name) if values is None else values:
+            if not is_real(v) or not low <= v <= high:
+                raise ValueError(f"values of {name} are from {low:g} to {high:g}; got {v!r:.40}")
+            wanted[name].append(_as_recorded(v, SETTABLE[name].low, high) if v else 0.0)
     return wanted
 
 
@@ -113,7 +120,7 @@ def _set_all(
                     continue
                 twin = flights[conditions].moment(t, length)
                 found = last_value(twin, name)
-                if value is not None and found != np.float32(value):
+                if value is not None and found != value:
                     left_out[name, 'the value is not reached'] += 1
                     continue
                 yield k, name, found, twin
@@ -225,7 +232,8 @@ class ApproachWorld:
         Parameters
         ----------
         factor : one or several of `settable`; None takes all
-        values : to set; None takes about six over the natural range, 'own' the value that the moment has
+        values : to set, rounded to float32, as factors are recorded; None takes about six over the natural range, 'own'
+            the value that the moment has
         n : moments, five of each flight; flight i has the seed `flight_seed(seed, i)`
         policy : only 'autopilot'
         length : rows up to the moment; None takes all from the start of the flight

@@ -219,7 +219,8 @@ class GymWorld:
         Parameters
         ----------
         factor : one or several of `settable`; None takes all
-        values : to set; None takes about six that occur in the episodes, 'own' the value that the moment has
+        values : to set, where the moment has another; None takes about six that occur in the episodes, 'own' the value
+            that the moment has
         n : moments, of at most ten episodes
         seed, policy, progress, frames, max_steps : see `record`
         length : rows up to the moment; None takes all from the start of the episode
@@ -257,7 +258,7 @@ class GymWorld:
             for name in names:
                 own = last_value(plain, name)
                 chosen = natural_values(recording.steps(name)[name]) if values is None else values
-                for value in [own] if values == 'own' else chosen:
+                for value in [own] if values == 'own' else [v for v in chosen if np.float32(v) != np.float32(own)]:
                     try:
                         twin = cut(self._replayed(name, value, **play), t, length)
                     except ValueError as e:

@@ -19,7 +19,7 @@ from ...core.jobs.progress import Bar
 from ...core.names import catalog_names, spelled, unknown
 from ...core.play import spread_factors
 from ...core.recordings import Episode, Recording
-from ...core.twins import UNTOUCHED, Twins, cut, natural_values
+from ...core.twins import UNTOUCHED, Twins, cut, is_defined, natural_values
 from ..popgym import record_episodes, record_pomdp
 from ...envs.pomdp.base import POMDP, make_task, replay, rows_at, started
 
@@ -29,11 +29,6 @@ _ENDED = 'the episode would have ended before'
 _CANNOT = 'it cannot have this value in this row'
 _OTHERS = 'a factor that does not follow would differ'
 _UNSEEN = 'nothing that was seen would differ'
-
-
-def _is_defined(values: np.ndarray, kind: str) -> np.ndarray:
-    "Whether values (T,) of a factor are defined; a category of -1 is not."
-    return (values >= 0) | (kind != 'categorical')
 
 
 def _spread_rows(possible: Sequence[np.ndarray], seed: int) -> np.ndarray:
@@ -74,7 +69,7 @@ class _Histories:
         kinds = {f.name: f.kind for f in played.factors}
         possible = []
         for e in played:
-            possible.append(np.any([_is_defined(e.factors[name], kinds[name]) for name in factors], 0))
+            possible.append(np.any([is_defined(e.factors[name], kinds[name]) for name in factors], 0))
         self.t = _spread_rows(possible, seed)
         longest = self.t.max() + 1
         padded = []
@@ -85,7 +80,7 @@ class _Histories:
         self.starts = started(task, played.meta['seeds'])
         self.records = replay(task, self.starts, self.actions)  # (N, longest + 1)
         self.now = self._factors(self.records)
-        self.defined = {name: _is_defined(self.now[name], kinds[name]) for name in factors}
+        self.defined = {name: is_defined(self.now[name], kinds[name]) for name in factors}
 
     def _factors(self, records: np.ndarray) -> dict[str, np.ndarray]:
         return spread_factors(self.task.factors_of(rows_at(records, self.t)))
@@ -140,7 +135,8 @@ def _values_of(played: Recording, factor: str, values, own: np.ndarray) -> list:
     occur = played.steps(factor)[factor].to_numpy()
     if values is None:
         kinds = {f.name: f.kind for f in played.factors}
-        return natural_values(occur[_is_defined(occur, kinds[factor])]).tolist()
+        occur = occur[is_defined(occur, kinds[factor])]
+        return natural_values(occur).tolist() if len(occur) else []
     low, high = occur.min(), occur.max()
     wanted = np.ravel(values).tolist()
     for v in wanted:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from ...core.names import catalog, imported, spelled, unknown
 from ...core.recordings import Recording
-from ...core.twins import Twins, natural_values
+from ...core.twins import Twins, is_defined, natural_values
 from .gym import GymWorld
 from .recorded import RecordedWorld
 
@@ -102,8 +102,9 @@ def twins(what, factor=None, values=None, n: int | None = None, *, seed: int = 0
     if isinstance(what, Recording):
         world = _world_of(what)
         if values is None and isinstance(factor, str) and factor in _settable_of(world):
-            found = natural_values(what.steps(factor)[factor].to_numpy())
-            values = found.tolist() if len(found) > 1 else None
+            kinds = {f.name: f.kind for f in what.factors}
+            occur = what.steps(factor)[factor].to_numpy()
+            values = natural_values(occur[is_defined(occur, kinds[factor])]).tolist()
     else:
         world = as_world(what)
     if not _settable_of(world):

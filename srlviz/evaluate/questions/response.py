@@ -27,7 +27,13 @@ from srlviz.evaluate.twins import (
 
 # %% ../../../nbs/06_evaluate/questions/14_response.ipynb #10718c0d
 def responses(
-    truth: pd.DataFrame, predicted: pd.DataFrame, changed: np.ndarray, std: pd.Series, draws: Draws
+    truth: pd.DataFrame,
+    predicted: pd.DataFrame,
+    changed: np.ndarray,
+    std: pd.Series,
+    draws: Draws,
+    *,
+    signed: bool = True,
 ) -> np.ndarray:
     """Compute the response of the reading of each factor to a change of each, in resamples of moments.
 
@@ -38,6 +44,7 @@ def responses(
     changed : (n,) factor that was changed in a row; '' for the untouched row
     std : factor -> standard deviation in natural rows, of `natural_std`
     draws : resamples of moments
+    signed : whether two numbers have a slope, which sees linear trends only, or the size of the movement, as classes
 
     Returns
     -------
@@ -60,7 +67,7 @@ def responses(
             with np.errstate(invalid='ignore', divide='ignore'):
                 if is_number(truth[read]):
                     y = within(readings / std[read], rows, untouched)
-                    if is_number(truth[name]):
+                    if signed and is_number(truth[name]):
                         found[:, i, k] = of_rows.sums(v[:, 0] * y) / total
                     else:
                         found[:, i, k] = np.sqrt(of_rows.sums(y**2) / total)
@@ -90,8 +97,9 @@ class Responses(Answer):
     """An answer of `Response`.
 
     truth, predicted : (n, n_factors) of the twins and their untouched rows, indexed by (episode, t) of the moment
-    parts : matrix, with the columns changed, read, response, low, high (a 95% interval over moments), n (moments) and
-        follows (the factor read differs in these twins, too); factors, with factor, std and skill in natural play;
+    parts : matrix, with the columns changed, read, response, low, high (a 95% interval over moments, given the probe),
+        moves (size of the movement; of numbers at least that of the response), n (moments) and follows (the factor read
+        differs in these twins, too); factors, with factor, std and skill in natural play;
         changed and twin (n,), of each row the changed factor and its own episode
     """
 
@@ -117,11 +125,11 @@ class Responses(Answer):
                 raise ValueError("the table 'matrix' differs from the responses of the items")
 
 
-def _responses_of(answer: Answer, draws: Draws) -> tuple[np.ndarray, list[str]]:
+def _responses_of(answer: Answer, draws: Draws, *, signed: bool = True) -> tuple[np.ndarray, list[str]]:
     "Responses in each resample, and the names of the changed factors"
     changed = answer.parts['changed']
     std = answer.parts['factors'].set_index('factor')['std']
-    found = responses(answer.truth, answer.predicted, changed, std, draws)
+    found = responses(answer.truth, answer.predicted, changed, std, draws, signed=signed)
     return found, changed_factors(changed, answer.truth)
 
 
@@ -135,13 +143,13 @@ def _own(answer: Answer, draws: Draws) -> pd.DataFrame:
 
 
 def _crosstalk(answer: Answer, draws: Draws) -> pd.DataFrame:
-    found, names = _responses_of(answer, draws)
+    found, names = _responses_of(answer, draws, signed=False)
     follows = followers(answer.truth, answer.parts['changed'])
     columns = {}
     for k, read in enumerate(answer.truth):
         others = [i for i, name in enumerate(names) if name != read and not follows[i, k]]
         if others:
-            columns[read] = np.abs(found[:, others, k]).mean(1)
+            columns[read] = found[:, others, k].mean(1)
     return with_mean(pd.DataFrame(columns, index=range(len(draws)), dtype=np.float64), answer)
 
 
@@ -162,7 +170,8 @@ class Response(TwinQuestion):
     headline = 'own'
     cannot_tell = (
         'whether anything uses what the probe reads; and a probe that is right in natural play because it reads what '
-        'goes with a factor is wrong here, although the codes may hold the factor in another form'
+        'goes with a factor is wrong here, although the codes may hold the factor in another form; intervals are those '
+        'of this probe, and do not say how another one, fitted to other episodes, would respond'
     )
     metrics = dict(
         own=Metric('Own response', _own, low=-1.0, chance=0.0),
@@ -201,12 +210,13 @@ def _matrix(truth: pd.DataFrame, predicted: pd.DataFrame, changed: np.ndarray, s
     "The part 'matrix', in which each cell has an interval over the moments of its twins"
     moment = truth.index.get_level_values('episode').to_numpy()
     whole = responses(truth, predicted, changed, std, Draws.whole(moment))[0]
+    moves = responses(truth, predicted, changed, std, Draws.whole(moment), signed=False)[0]
     resampled = responses(truth, predicted, changed, std, Draws.of(moment, _N_RESAMPLES))
     follows = followers(truth, changed)
     rows = []
     for i, name in enumerate(changed_factors(changed, truth)):
         n = len(np.unique(moment[changed == name]))
         low, high = bounds(resampled[:, i], whole[i], n)
-        columns = dict(response=whole[i], low=low, high=high, n=n, follows=follows[i])
+        columns = dict(response=whole[i], low=low, high=high, moves=moves[i], n=n, follows=follows[i])
         rows.append(pd.DataFrame(dict(changed=name, read=[*truth]) | columns))
     return pd.concat(rows, ignore_index=True)
