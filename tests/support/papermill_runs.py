@@ -29,6 +29,7 @@ SMALL = {
     'course/07_agents': {},
     'course/08_flights': {},
     'course/09_factors': {},
+    'course/10_use': {},
     'studies/atari_ablations': GAMES | dict(games='pong', methods='static_dim,global_t_dim'),
     'studies/atari_conditioning': dict(scores='{studies/atari_tables}/scores.csv', games=f'pong,{SHIPPED}'),
     'studies/atari_probe': GAMES
@@ -53,6 +54,7 @@ SMALL = {
         methods='MLP,GRU', tasks='first', delays='1,4', steps=60, length=16, runs=3, n_jobs=1
     ),
     'studies/popgym_mmer': dict(tasks='RepeatFirst-easy', methods='MLP,Elman', budget=74_000, sight=True, n_jobs=1),
+    'studies/use': dict(tasks='RepeatPrevious-easy', methods='GRU,Elman', episodes=60),
     'studies/popgym_tasks': dict(
         tasks='RepeatFirst-easy,Battleship-easy', episodes=200, oracle_episodes=3, fps_seconds=0.06
     ),
