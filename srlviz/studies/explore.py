@@ -24,10 +24,10 @@ from ..core.questions import Answer
 from ..core.recordings import Episode, Recording, as_recording
 from ..core.results import Results, results_of_answers
 from ..core.scores import SCORE_COLUMNS, check_scores
+from ..core.twins import with_twins
 from ..core.views.cameras import cameras
 from ..core.views.coded import with_coded_words
 from ..core.views.windows import windows
-from ..core.twins import with_twins
 from ..data.landing.flights import flight_table
 from ..data.worlds.record import as_world, sample
 from ..evaluate.questions.shift import with_shift

@@ -102,7 +102,8 @@ def twins(what, factor=None, values=None, n: int | None = None, *, seed: int = 0
     if isinstance(what, Recording):
         world = _world_of(what)
         if values is None and isinstance(factor, str) and factor in _settable_of(world):
-            values = natural_values(what.steps(factor)[factor].to_numpy()).tolist()
+            found = natural_values(what.steps(factor)[factor].to_numpy())
+            values = found.tolist() if len(found) > 1 else None
     else:
         world = as_world(what)
     if not _settable_of(world):
