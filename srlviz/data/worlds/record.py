@@ -104,7 +104,8 @@ def twins(what, factor=None, values=None, n: int | None = None, *, seed: int = 0
         if values is None and isinstance(factor, str) and factor in _settable_of(world):
             kinds = {f.name: f.kind for f in what.factors}
             occur = what.steps(factor)[factor].to_numpy()
-            values = natural_values(occur[is_defined(occur, kinds[factor])]).tolist()
+            found = natural_values(occur[is_defined(occur, kinds[factor])]).tolist()
+            values = found if len(found) > 1 else None  # a recording of one value says nothing of the range
     else:
         world = as_world(what)
     if not _settable_of(world):
