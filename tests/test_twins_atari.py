@@ -118,3 +118,9 @@ def test_search_finds_the_byte_that_is_drawn(pong_play):
     assert found['address']['player_y'] == 60  # its label, byte 51, is a copy
     assert found['reason']['enemy_score'] == ''
     assert found['reason']['ball_y'] != ''  # the enemy follows the ball
+
+
+@pytest.mark.parametrize('factor', [3, [], 'ball', ['player_y', 3]])
+def test_what_is_no_settable_variable_is_refused(factor):
+    with pytest.raises(ValueError, match='factor'):
+        AtariWorld('pong').twins(factor, n=1, progress=False)

@@ -398,7 +398,7 @@ class Recording(Sequence):
 
         Each episode is a run, but for the parts of a run in which time paused, see `runs`. Fractions are of the number
         of runs and sum to 1; every split named gets at least one. If all episodes are parts of a single run, they are
-        split as runs.
+        split as runs. Episodes of the splits 'shifted' and 'twins' stay there, unless one of these is named.
 
         Raises
         ------
@@ -412,6 +412,11 @@ class Recording(Sequence):
             or abs(sum(fractions.values()) - 1) > 1e-6
         ):
             raise ValueError(f"fractions must be positive and sum to 1; got {fractions}")
+        aside = np.isin(self.split, [s for s in ('shifted', 'twins') if s not in fractions])
+        if aside.any():
+            split = self.split.astype('<U7')
+            split[~aside] = self[~aside].with_split(seed, **fractions).split
+            return self.replace(split=split)
         runs, run = np.unique(self.runs, return_inverse=True)
         if len(runs) == 1:
             runs = run = np.arange(len(self))

@@ -4,11 +4,11 @@
 
 # %% auto #0
 __all__ = ['Drawn', 'draw', 'play_moments', 'Setter', 'moving_bytes', 'find_settable', 'searched', 'settable_variables',
-           'compared_variables', 'not_settable', 'ram_twins']
+           'compared_variables', 'not_settable', 'ram_twins', 'settable_named']
 
 # %% ../../nbs/01_envs/05_ram_twins.ipynb #8a696f6d
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -322,7 +322,7 @@ def ram_twins(
     ValueError : a factor that cannot be set, a value that is no byte, or values of which none occurs in natural play
     """
     table = searched(game)
-    variables = _check_factors(game, factor)
+    variables = settable_named(game, factor)
     chosen = {v: _check_values(v, values, table.loc[v]) for v in variables}
     check_whole(n, 'n', 1)
     check_whole(length, 'length', 1)
@@ -385,17 +385,22 @@ class _NaturalPlay:
         return kept
 
 
-def _check_factors(game: str, factor) -> list[str]:
-    "Return the names of variables that can be set"
+def settable_named(game: str, factor: str | Sequence[str] | None) -> list[str]:
+    """Return the names of settable variables of a game: one, several, or all with None.
+
+    Raises
+    ------
+    ValueError : for a game that cannot be set, and what is no name of a settable variable
+    """
     settable = settable_variables(game)
     if not settable:
         raise ValueError(f"{game_name(game)} has no twins: {not_settable(game)}")
     if factor is None:
         return [*settable]
-    names = [factor] if isinstance(factor, str) else [*factor]
-    for name in names:
+    names = [factor] if isinstance(factor, str) or not isinstance(factor, Iterable) else [*factor]
+    for name in names or ['no name']:
         if name not in settable:
-            raise unknown('factor', name, settable)
+            raise unknown('factor', f'{name!s:.80}', settable)
     return names
 
 

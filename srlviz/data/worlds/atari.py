@@ -17,7 +17,7 @@ from ...core.policies import policy_identity
 from ...core.twins import Twins
 from ..atari import _check_policy, _factors, _meta, record_atari
 from ...envs.atari import GAMES, annotations, game_name
-from ...envs.ram_twins import compared_variables, not_settable, ram_twins, settable_variables
+from ...envs.ram_twins import compared_variables, not_settable, ram_twins, settable_named, settable_variables
 
 # %% ../../../nbs/02_data/worlds/00_atari.ipynb #eabe28c9
 _HELD_AT = 64
@@ -142,8 +142,7 @@ class AtariWorld:
         ValueError : a game or variable that cannot be set, values of which none occurs in natural play, and a policy
             that does not fit the game
         """
-        named = [factor] if isinstance(factor, str) else factor or self.settable
-        is_compared = {*named} & {*compared_variables(self.name)}
+        is_compared = {*settable_named(self.name, factor)} & {*compared_variables(self.name)}
         request = dict(game=self.name, version='fixed', frame_skip=4, policy=policy_identity(policy), seed=seed)
         return ram_twins(
             self.name,

@@ -101,7 +101,8 @@ class Interventional(TwinQuestion):
     name = 'interventional'
     cannot_tell = (
         'which way a code moves, nor whether the movement can be read: a code that jumps at every change counts like '
-        'one that follows it'
+        'one that follows it; nor the code of a factor from that of another which follows from it, as a count of cards '
+        'follows from a card: both move, and neither is disentangled'
     )
     metrics = dict(
         interventional_disentanglement=Metric(
