@@ -10,6 +10,7 @@ import pytest
 from srlviz.core.files import checksum
 from srlviz.core.recordings import Episode, Factor, Recording, load_recording, verify_recording
 from srlviz.core.storage import finish_recording, partial_episodes, write_episode
+from srlviz.core.twins import Twins, twin_table
 
 LENGTHS = 70, 3, 8  # of the episodes: 81 steps
 
@@ -1409,3 +1410,76 @@ def test_labels_and_names_of_factors_are_optional(folder, valid_files, tmp_path)
         valid_files, tmp_path / 'labelled.npz', lambda h, a: h['factors'][1].update(label='where', names=['hall'])
     )
     assert load_recording(tmp_path / 'labelled.npz').factors[1] == Factor('room', label='where', names=('hall',))
+
+
+# ---- twins
+
+
+def twins_of_rooms():
+    "A moment with a lamp and a door, and a twin for each of them; and another moment"
+    rooms = [
+        Episode(dict(vector=np.eye(2)[[x]]), factors=dict(lamp=[x], door=[y])) for x, y in ((1, 0), (0, 0), (1, 1))
+    ]
+    return Twins.build(
+        [*rooms, rooms[0]],
+        [0, 0, 0, 1],
+        ['', 'lamp', 'door', ''],
+        [np.nan, 0, 1, np.nan],
+        left_out=[('door', 'shut', 2)],
+    )
+
+
+def set_row(about, part, row):
+    about['rows'][f'moment 0, part {part}'] = row
+
+
+def untouched_again(about):
+    set_row(about, 2, [0, '', None])
+
+
+FORGED_TWINS = {
+    'no table': lambda about: about.clear(),
+    'a list of rows': lambda about: about.update(rows=[[0, '', None]] * 4),
+    'an episode without a row': lambda about: about['rows'].pop('moment 0, part 2'),
+    'a row that is too short': lambda about: set_row(about, 2, [0, 'lamp']),
+    'a fraction for the moment': lambda about: set_row(about, 2, [0.5, 'lamp', 0]),
+    'a moment below 0': lambda about: set_row(about, 2, [-1, 'lamp', 0]),
+    'a moment beyond 64 bits': lambda about: set_row(about, 2, [2**80, 'lamp', 0]),
+    'a number for the factor': lambda about: set_row(about, 2, [0, 3, 0]),
+    'a factor that no episode has': lambda about: set_row(about, 2, [0, 'lmp', 0]),
+    'text for the value': lambda about: set_row(about, 2, [0, 'lamp', '0']),
+    'NaN for the value': lambda about: set_row(about, 2, [0, 'lamp', float('nan')]),
+    'a value beyond floats': lambda about: set_row(about, 2, [0, 'lamp', 10**400]),
+    'no value': lambda about: set_row(about, 2, [0, 'lamp', None]),
+    'a value of the untouched moment': lambda about: set_row(about, 1, [0, '', 1]),
+    'a moment without an untouched episode': lambda about: set_row(about, 1, [0, 'lamp', 1]),
+    'a moment that is untouched twice': untouched_again,
+    'a twin before its moment': lambda about: set_row(about, 3, [1, 'door', 1]),
+    'text for what follows': lambda about: about.update(follows=dict(lamp='door')),
+    'a fraction for a count': lambda about: about.update(left_out=[['door', 'shut', 0.5]]),
+    'no counts': lambda about: about.pop('left_out'),
+}
+
+
+@pytest.mark.parametrize('attack', FORGED_TWINS)
+def test_forged_twins_are_refused_in_one_sentence(tmp_path, attack):
+    twins = twins_of_rooms()
+    about = json.loads(json.dumps(twins.meta['twins']))
+    FORGED_TWINS[attack](about)
+    forged = Recording(list(twins), twins.name, factors=twins.factors, meta=dict(twins=about))
+    forged.save(tmp_path / 'forged.npz')
+    with pytest.raises(ValueError) as e:
+        Twins.of(load_recording(tmp_path / 'forged.npz'))
+    assert '\n' not in str(e.value)
+
+
+def test_a_split_twins_without_its_table_is_refused_and_other_twins_are_read(tmp_path):
+    twins = twins_of_rooms()
+    plain = Recording(list(twins), split=['twins'] * 4)
+    plain.save(tmp_path / 'plain.npz')
+    for read in (Twins.of, twin_table):
+        with pytest.raises(ValueError, match='has no twins'):
+            read(load_recording(tmp_path / 'plain.npz'))
+    twins.save(tmp_path / 'twins.npz')
+    again = Twins.of(load_recording(tmp_path / 'twins.npz'))
+    assert again.table.equals(twins.table) and again.left_out.equals(twins.left_out)

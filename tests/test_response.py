@@ -220,3 +220,58 @@ def test_questions_about_twins_keep_their_answers_and_count_what_they_leave_out(
     aligned, factors = question.pair(codes, recording)
     with pytest.raises(ValueError, match='twins'):
         question.answer(aligned, {s: t for s, t in factors.items() if s != 'twins'}, progress=False)
+
+
+def without_untouched(recording):
+    "Leave out the first untouched episode"
+    first = int(np.flatnonzero(recording.split == 'twins')[0])
+    return recording[[i for i in range(len(recording)) if i != first]]
+
+
+@pytest.mark.parametrize('question', [Response(), Interventional()])
+def test_twins_without_their_moment_are_counted_and_a_moment_that_is_untouched_twice_is_refused(question):
+    recording = world(perfect)
+    answer = asked(question, without_untouched(recording))
+    assert answer.about['left_out'] == {'twins without their moment': 8}
+    about = recording.meta['twins']
+    rows = dict(about['rows'])
+    rows['moment 0, part 2'] = [0, '', None]
+    with pytest.raises(ValueError, match='moment 0 untouched twice'):
+        asked(question, recording.replace(meta=dict(twins=dict(about, rows=rows))))
+
+
+FORGED_PARTS = {  # of an answer to `Response`: part, and what is done to it
+    'responses as text': ('matrix', lambda t: t.astype(dict(response=str))),
+    'no interval': ('matrix', lambda t: t.drop(columns='low')),
+    'no factor that was changed': ('matrix', lambda t: t.drop(columns='changed')),
+    'other names': ('matrix', lambda t: t.assign(changed='x')),
+    'another order': ('matrix', lambda t: t[::-1].reset_index(drop=True)),
+    'other responses': ('matrix', lambda t: t.assign(response=t['response'] + 1)),
+    'no pairs': ('matrix', lambda t: t[:0]),
+    'deviations as text': ('factors', lambda t: t.astype(dict(std=str))),
+    'other deviations': ('factors', lambda t: t.assign(std=t['std'] * [2, 1, 1])),
+    'a factor less': ('factors', lambda t: t[1:].reset_index(drop=True)),
+    'fewer rows': ('changed', lambda a: a[1:]),
+    'numbers for names': ('changed', lambda a: np.arange(len(a))),
+    'unknown names': ('changed', lambda a: np.where(a == '', '', 'y')),
+}
+
+
+@pytest.mark.parametrize('attack', FORGED_PARTS)
+def test_a_forged_answer_is_refused(attack, tmp_path):
+    answer = asked(Response(), world(perfect, n_moments=6, rows=10))
+    answer.value_table()  # as it was
+    part, change = FORGED_PARTS[attack]
+    answer.parts[part] = change(answer.parts[part])
+    with pytest.raises(ValueError, match='forged.npz') as e:
+        Answer.load(answer.save(tmp_path / 'forged.npz'))
+    assert '\n' not in str(e.value)
+
+
+@pytest.mark.parametrize('change', [lambda t: -t, lambda t: t * np.nan, lambda t: t.astype(str), lambda t: t[:0]])
+def test_a_forged_importance_is_refused(change, tmp_path):
+    answer = asked(Interventional(), world(perfect, n_moments=6, rows=10))
+    answer.value_table()  # as it was
+    answer.parts['importance'] = change(answer.parts['importance'])
+    with pytest.raises(ValueError, match='forged.npz'):
+        Answer.load(answer.save(tmp_path / 'forged.npz'))

@@ -1046,6 +1046,8 @@ _HEADER = dict(
     arrays=TEXTS,
     items=(lambda x: isinstance(x, bool), 'true or false'),
 )
+_WHOLE = (is_whole, 'a whole number')
+_ABOUT = dict(n_codes=_WHOLE, budget=_WHOLE, seed=_WHOLE, norm=TEXT, protocol=TEXT)  # where it is there
 
 
 def question_named(name: str, arguments: Mapping | None = None) -> Question:
@@ -1194,6 +1196,9 @@ def _from_arrays(arrays: Mapping[str, np.ndarray], question: Question | None, ma
     predicted = parts.pop('predicted', pd.DataFrame())
     if list(truth) != list(predicted) or not truth.index.equals(predicted.index):
         raise ValueError("truth and predicted are not of the same items and targets")
+    if list(truth.index.names) == ['episode', 't'] and any(level.dtype.kind == 'f' for level in truth.index.levels):
+        raise ValueError("episode and t of its items are not whole")
+    check_fields(header['about'], {name: field for name, field in _ABOUT.items() if name in header['about']}, 'about')
     _check_warnings(header['about'].get('warnings', []))
     values = _check_values(parts.pop('values', None), 'values')
     saved = None if header['items'] else values

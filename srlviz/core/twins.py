@@ -129,15 +129,7 @@ class Twins(Recording):
             left_out=[list(row) for row in left_out],
         )
         twins = cls(named, name, hz, factors, None, dict(meta or {}) | dict(twins=about))
-        untouched = twins.table['factor'] == UNTOUCHED
-        is_first = ~twins.table.duplicated('moment')
-        if not untouched.equals(is_first):
-            wrong = twins.table.loc[untouched != is_first, 'moment'].iloc[0]
-            raise ValueError(f"the first episode of a moment, and no other, is untouched; moment {wrong} differs")
-        known = [f.name for f in twins.factors]
-        for f in twins.table.loc[~untouched, 'factor'].unique():
-            if f not in known:
-                raise unknown('factor', f, known)
+        twins._check_moments()
         return twins
 
     @classmethod
@@ -201,11 +193,25 @@ class Twins(Recording):
 
         Raises
         ------
-        ValueError : if it holds none
+        ValueError : if it holds none, or twins that `build` refuses
         """
         if 'twins' in recording.split:
             recording = recording['twins']
-        return cls(recording, recording.name, recording.hz, recording.factors, None, recording.meta)
+        twins = cls(recording, recording.name, recording.hz, recording.factors, None, recording.meta)
+        twins._check_moments()
+        return twins
+
+    def _check_moments(self) -> None:
+        "Refuse a moment whose first episode is not its only untouched one, and a factor that the episodes do not have"
+        untouched = self.table['factor'] == UNTOUCHED
+        is_first = ~self.table.duplicated('moment')
+        if not untouched.equals(is_first):
+            wrong = self.table.loc[untouched != is_first, 'moment'].iloc[0]
+            raise ValueError(f"the first episode of a moment, and no other, is untouched; moment {wrong} differs")
+        known = [f.name for f in self.factors]
+        for name in self.factor_names:
+            if name not in known:
+                raise unknown('factor', f'{name:.80}', known)
 
     @property
     def follows(self) -> dict[str, tuple[str, ...]]:
@@ -242,9 +248,17 @@ def _table_of(recording: Recording) -> pd.DataFrame:
     for i, e in enumerate(recording):
         row = about['rows'].get(e.name)
         if not _is_row(row):
-            raise ValueError(f"the twin {e.name!r:.80}, episode {i} of {recording.name!r:.80}, is {row!r:.80}")
+            raise ValueError(
+                f"the twin {e.name!r:.80}, episode {i} of {recording.name!r:.80}, is {row!r:.80}; expected its moment, "
+                "factor and value"
+            )
         rows.append([row[0], row[1], math.nan if row[2] is None else float(row[2])])
-    return pd.DataFrame(rows, columns=_COLUMNS).astype(dict(moment=int, factor=object, value=float))
+    table = pd.DataFrame(rows, columns=_COLUMNS).astype(dict(moment=int, factor=object, value=float))
+    untouched = table.loc[table['factor'] == UNTOUCHED, 'moment']
+    if not untouched.is_unique:
+        twice = untouched[untouched.duplicated()].iloc[0]
+        raise ValueError(f"the twins of {recording.name!r:.80} have moment {twice} untouched twice")
+    return table
 
 
 def _is_row(row) -> bool:
@@ -298,7 +312,7 @@ def twin_table(recording: Recording) -> pd.DataFrame:
 
     Raises
     ------
-    ValueError : if it has no split 'twins', or one that `with_twins` did not make
+    ValueError : if it has no split 'twins', or one that `with_twins` did not make, with a moment untouched twice
     """
     which = np.flatnonzero(recording.split == 'twins')
     if not len(which):

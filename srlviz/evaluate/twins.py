@@ -22,7 +22,7 @@ class TwinQuestion(Question):
     """Base class of questions about twins; a subclass has the argument `categories`: names of further classes.
 
     In the rows of the split 'twins' that `fit` receives, the index has the levels episode, t, moment (the untouched
-    episode) and changed (a factor, '' for the untouched row).
+    episode, -1 if it is missing) and changed (a factor, '' for the untouched row).
     """
 
     splits = ('twins',)
@@ -51,7 +51,7 @@ class TwinQuestion(Question):
         untouched = table[table['factor'] == UNTOUCHED]
         episode_of = pd.Series(untouched.index, untouched['moment'])
         levels = dict(episode=of_twins.index, t=twins.index.get_level_values('t'))
-        levels |= dict(moment=episode_of[of_twins['moment']], changed=of_twins['factor'])
+        levels |= dict(moment=episode_of.reindex(of_twins['moment'], fill_value=-1), changed=of_twins['factor'])
         codes['twins'] = codes['twins'][is_last]
         factors['twins'] = twins.set_axis(pd.MultiIndex.from_arrays([*levels.values()], names=[*levels]))
         return codes, factors

@@ -24,6 +24,7 @@ from ..core.questions import Answer
 from ..core.recordings import Episode, Recording, as_recording
 from ..core.results import Results, results_of_answers
 from ..core.scores import SCORE_COLUMNS, check_scores
+from ..core.twins import with_twins
 from ..core.views.cameras import cameras
 from ..core.views.coded import with_coded_words
 from ..core.views.windows import windows
@@ -472,6 +473,8 @@ def example_of(question) -> tuple[str, Any, Recording | None]:
         condition = next(iter(world.conditions), None)  # a world without conditions is recorded again
         varied = world.record(n, seed=1, condition=condition, progress=False)
         recording = with_shift(recording, varied)
+    if 'twins' in question.splits:
+        recording = with_twins(recording, as_world(question.example).twins(n=10, seed=1, progress=False))
     return 'pca', encoder.encode(recording), recording
 
 

@@ -81,7 +81,7 @@ def of_recording(r, prefix='') -> dict:
     return {prefix + k: v for k, v in out.items()}
 
 
-SPLITS = ('fit', 'valid', 'probe', 'test', 'shifted')
+SPLITS = ('fit', 'valid', 'probe', 'test', 'shifted', 'twins')
 ENDINGS, KINDS = ('terminated', 'truncated'), ('categorical', 'continuous')
 SPLIT = one_of(*SPLITS, '')
 RATE = lambda v: v is None or POSITIVE(v)
@@ -221,6 +221,33 @@ def resume_recording(place):
     return read_folder(place) | verify_folder(place)
 
 
+def twins_file(place):
+    from srlviz.core.recordings import Episode
+    from srlviz.core.twins import Twins
+
+    rooms = [
+        Episode({'vector': np.eye(2, dtype=np.float32)[[x]]}, factors={'lamp': np.uint8([x]), 'door': np.uint8([y])})
+        for x, y in ((1, 0), (0, 0), (1, 1))
+    ]
+    columns = [0, 0, 0], ['', 'lamp', 'door'], [np.nan, 0, 1]
+    Twins.build(rooms, *columns, follows={'lamp': ['door']}, left_out=[('door', 'shut', 2)]).save(place / 'twins.npz')
+
+
+def read_twins(place):
+    from srlviz.core.recordings import load_recording
+    from srlviz.core.twins import Twins
+
+    t = Twins.of(load_recording(place / 'twins.npz'))
+    made = dict(table=t.table, left_out=t.left_out, follows=t.follows, names=t.factor_names, about=len(repr(t)))
+    return of_recording(t) | made
+
+
+def verify_twins(place):
+    from srlviz.core.recordings import verify_recording
+
+    return {'sound': verify_recording(place / 'twins.npz')}
+
+
 _CACHE = 'cache', 'cache/*'
 _HEAD = json_with(
     {
@@ -236,6 +263,26 @@ _HEAD = json_with(
         'factors.*.kind': one_of(*KINDS),
     },
     lambda x: True,
+)
+_TWINS_ROW = 'meta.twins.rows.moment 0, part'
+_TWINS_HEAD = json_with(
+    {
+        'name': TEXT,
+        'hz': RATE,
+        'split.*': SPLIT,
+        'ended.*': one_of(*ENDINGS),
+        'factors.*.group': TEXT,
+        'factors.*.unit': TEXT,
+        'factors.*.kind': one_of(*KINDS),
+        f'{_TWINS_ROW} 1.0': whole(0),  # another moment: the check of the whole table decides
+        f'{_TWINS_ROW} [23].0': whole(0),
+        f'{_TWINS_ROW} [23].1': one_of('lamp', 'door'),
+        f'{_TWINS_ROW} [23].2': NUMBER,
+        'meta.twins.follows*': ANY,
+        'meta.twins.left_out.*.[01]': TEXT,
+        'meta.twins.left_out.*.2': whole(),
+        'meta.*': ANY,
+    }
 )
 _FINITE = lambda name, a: a.dtype.kind not in 'fc' or bool(np.isfinite(a).all())
 
@@ -279,6 +326,16 @@ RECORDINGS = [
         plain.npz_with(head=_HEAD),
         verify_file,
         draw=drawing.explored('toy.npz'),
+    ),
+    Reader(
+        'Twins.of',
+        'recording',
+        'twins.npz',
+        twins_file,
+        read_twins,
+        plain.npz_with(_FINITE, head=_TWINS_HEAD),
+        verify_twins,
+        draw=drawing.explored('twins.npz'),
     ),
     _in_recording('meta/info.json', 'json', _INFO, None),
     _in_recording('meta/factors.csv', 'csv', _FACTORS),
@@ -1083,6 +1140,50 @@ def read_answer(place):
     return parts | {'repr': len(repr(r)) > 0, 'n': len(rows.T), 'chance': r.chance('disentanglement')}
 
 
+def _saved_answer(make, name: str):
+    "Return a function that saves an answer, and one that reads it and all that its class adds"
+
+    def write(place):
+        make().save(place / name)
+
+    def read(place):
+        from srlviz.core.questions import Answer
+
+        r = Answer.load(place / name)
+        rows = r.scores(study='toy', task='toy', method='PCA')
+        added = {k: getattr(r, k) for k in ('matrix', 'importance') if hasattr(r, k)}
+        known = {m: (r.values(m), r.chance(m)) for m in r.metrics}
+        parts = r.parts | dict(truth=r.truth, predicted=r.predicted, about=str(r.about), question=repr(r.question))
+        return parts | added | {'repr': len(repr(r)) > 0, 'n': len(rows.T), 'metrics': len(known)}
+
+    return write, read
+
+
+def _answer_about_twins(cls_name: str):
+    import srlviz.evaluate.questions.interventional as interventional
+    import srlviz.evaluate.questions.response as response
+    from srlviz.core.checks.question import toy_recording as switches
+
+    cls = getattr(response, cls_name, None) or getattr(interventional, cls_name)
+    recording = switches(12, 20, kind='continuous')
+    return cls().ask([e.obs['vector'] for e in recording], recording, progress=False)
+
+
+def _edits():
+    from srlviz.agents.player import load_policy
+    from srlviz.core.files import sample_path
+    from srlviz.evaluate.questions.edit import Edit
+
+    agent = load_policy(sample_path('agents') / 'RepeatPrevious-easy_Elman.safetensors', greedy=True)
+    question = Edit(('ago_0', 'remaining_0'), shifts=(0, 1), window=4, episodes=12)
+    return question.ask(agent, progress=False)
+
+
+responses, read_responses = _saved_answer(lambda: _answer_about_twins('Response'), 'response.npz')
+movements, read_movements = _saved_answer(lambda: _answer_about_twins('Interventional'), 'interventional.npz')
+edits, read_edits = _saved_answer(_edits, 'edit.npz')
+
+
 def _toy_targets():
     """Return targets of a few short episodes, with every optional part."""
     from srlviz.core.recordings import Episode, Factor, Recording
@@ -1575,6 +1676,22 @@ ANSWERS = [
         read_answer,
         plain.npz_with(_NOT_INFINITE, header=_ANSWER),
         draw=drawing.explored('qedr.npz'),
+    ),
+    *(
+        Reader(
+            f'Answer.load {name}',
+            'answer',
+            f'{name}.npz',
+            make,
+            read,
+            plain.npz_with(_NOT_INFINITE, header=json_with(_HEADER | {'about.seed': ANY, 'arguments.*': ANY})),
+            draw=drawing.explored(f'{name}.npz'),
+        )
+        for name, make, read in (
+            ('response', responses, read_responses),
+            ('interventional', movements, read_movements),
+            ('edit', edits, read_edits),
+        )
     ),
     Reader(
         'TargetScores.load',

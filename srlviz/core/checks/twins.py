@@ -11,7 +11,8 @@ from collections.abc import Collection
 import numpy as np
 
 from .rules import require
-from ..recordings import Episode
+from ..natural import twin_naturalness
+from ..recordings import Episode, Recording
 from ..twins import UNTOUCHED, Twins, differing_factors, last_value
 
 # %% ../../../nbs/00_core/checks/05_twins.ipynb #304c52ae
@@ -22,6 +23,7 @@ TWIN_RULES = dict(
     value="the factor has the value that was set",
     own="a twin with the own value equals the untouched moment to the bit",
     others="no other factor differs, but those that are declared to follow",
+    natural="the pictures of twins occur in natural play",
     refused="a factor that cannot be set is refused with its name",
 )
 
@@ -71,7 +73,15 @@ def _check_own(world, factor: str, own: Twins) -> None:
             require(not names, world, TWIN_RULES['own'], f"{factor}: {', '.join(names)} differ")
 
 
-def check_twins(world, factors: Collection[str] | None = None, n: int = 3, *, seed: int = 0, **more) -> None:
+def check_twins(
+    world,
+    factors: Collection[str] | None = None,
+    n: int = 3,
+    *,
+    seed: int = 0,
+    natural: Recording | None = None,
+    **more,
+) -> None:
     """Check that the twins of a world follow `TWIN_RULES`.
 
     Parameters
@@ -80,6 +90,8 @@ def check_twins(world, factors: Collection[str] | None = None, n: int = 3, *, se
     factors : to check; None takes all that are settable
     n : moments
     seed : of the moments
+    natural : play with gray pictures, recorded with another seed, in which those of the twins must occur; see
+        `srlviz.core.natural`. None does not look at pictures
     more : keywords of the world's own `twins`, such as those that keep it quick
 
     Raises
@@ -98,6 +110,10 @@ def check_twins(world, factors: Collection[str] | None = None, n: int = 3, *, se
         _check_seed(world, factor, twins, world.twins(factor, n=n, seed=seed, progress=False, **more))
         _check_values(world, factor, twins)
         _check_own(world, factor, world.twins(factor, 'own', n=n, seed=seed, progress=False, **more))
+        if natural is not None:
+            found = twin_naturalness(twins, factor, natural, seed=seed)
+            words = f'{factor}: told from play with an AUROC of {found.auroc:.2f}, {found.equal:.0%} occur in it'
+            require(found.looks_natural, world, rules['natural'], words)
     if callable(getattr(world, 'twins', None)):
         message = ''
         try:

@@ -261,14 +261,16 @@ class BatchPlayer:
         lengths[lengths == 0] = len(rows)
         return Played(*map(np.stack, zip(*rows)), lengths)
 
-    def replay(self, start: np.ndarray, actions: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Play the same actions from other starts.
+    def replay(
+        self, start: np.ndarray, rows: np.ndarray, actions: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Play from other starts.
 
         Parameters
         ----------
         start : (M,) records at the start of episodes
-        actions : (T, M, ...) of each row
         rows : (M,) the row of each episode to return
+        actions : (T, M, ...) of each row; None lets the network act
 
         Returns
         -------
@@ -280,9 +282,9 @@ class BatchPlayer:
         for t in range(rows.max() + 1):
             is_here = rows == t
             records[is_here] = envs.records[is_here]
-            _, memory = self.step(obs, memory)
+            own, memory = self.step(obs, memory)
             memories[is_here] = memory[is_here]
-            obs = envs.step(actions[t])[0]
+            obs = envs.step(own if actions is None else actions[t])[0]
         return memories, records
 
     def play_on(self, records: np.ndarray, memory: np.ndarray, n_rows: int) -> np.ndarray:

@@ -22,53 +22,69 @@ from ...core.parameters import one_of, within
 from ...core.questions import Answer, Question
 from ...core.recordings import Recording
 from ...core.training import threads
-from ..memories.edits import KINDS, BatchPlayer, Directions, Played
+from ..memories.edits import KINDS, BatchPlayer, Directions, NumberProbe, Played
 from ..prediction.linear import constants, skills
 
 # %% ../../../nbs/06_evaluate/questions/16_edit.ipynb #469bc898
 _MIN_SKILL = 0.1  # of a probe that beats chance
+_MIN_FOLLOWS = 0.25  # of the change in the twin, that the probe's reading makes
 _MIN_SUCCESS = 0.05  # of an edit that moves an action
-_AS_LONG = 0.98  # of the twin's change, in the mean over moments
-
+_MAX_NULL = 0.1  # upper bound of what a null moves
+_AS_LONG = 0.98  # of the twin's change, in the sum over moments
 
 NO_TWIN = 'undecided: it has no twin'
-NOT_HELD = 'not held: the twin has the same memory'  # what the probe reads goes with the factor, such as the time
+NOT_HELD = 'not held: the reading does not follow the twin'
 
 
 class Push(NamedTuple):
-    "What a kind of push does to the due action, or to all actions if none is due: a share, its interval and its length"
+    """What a kind of push does to the due action, or to all actions if none is due.
+
+    success : share of the moments, with low and high, the ends of its interval
+    length : relative to the twin's change
+    floor : upper bound of what a random push of this length does
+    """
 
     success: float
     low: float
     high: float
     length: float
+    floor: float
 
 
-NOTHING = Push(np.nan, np.nan, np.nan, np.nan)
+NOTHING = Push(*[np.nan] * 5)
 
 
-def verdict(is_read: bool, pushes: list[Push], twin: Push, random: Push, is_fair: bool = True) -> str:
-    """Say whether an agent uses a factor.
+def verdict(is_read: bool, follows: float, pushes: list[Push], twin: Push) -> str:
+    """Say whether an agent uses a factor that has a twin.
 
     Parameters
     ----------
     is_read : whether a probe reads the factor
+    follows : upper bound of the share of the twin's change that the probe reads
     pushes : of each kind of direction, as long as the twin's change or longer
-    twin, random : the ceiling; and the floor, a push as long as the longest of the others
-    is_fair : whether a push that moves something proves use: that an action is due, or a twin says how long a push is
+    twin : the memory of the twin
     """
 
     def moves(push: Push) -> bool:
-        return push.low > max(random.high, _MIN_SUCCESS)
+        return push.low > max(push.floor, _MIN_SUCCESS)
 
     if not is_read:
         return 'not readable'
-    if any(moves(push) for push in pushes):
-        return 'used' if is_fair else NO_TWIN
-    if not any(push.length >= _AS_LONG for push in pushes):
-        return 'undecided: no push as long as the twin\'s'
+    if follows < _MIN_FOLLOWS:
+        return NOT_HELD
+    is_long = any(push.length >= _AS_LONG for push in pushes)
+    is_moved = any(moves(push) for push in pushes)
+    if moves(twin) and is_moved:
+        return 'used'
+    if is_moved:
+        return 'undecided: a push moves it, and its twin does not'
+    if not is_long:
+        return "undecided: no push as long as the twin's"
     if moves(twin):
-        return 'moved by no push as long as the twin\'s'
+        return "moved by no push as long as the twin's"
+    ends = [end for push in (*pushes, twin) for end in (push.high, push.floor)]
+    if not all(end <= _MAX_NULL for end in ends):
+        return 'undecided: any push moves it, or there are too few episodes'
     return 'known and unused'
 
 # %% ../../../nbs/06_evaluate/questions/16_edit.ipynb #c30a2780
@@ -133,7 +149,8 @@ class Outcome(NamedTuple):
 
     success : (M,) whether the due action is the answer for the wanted value; NaN if none is due
     changed : (M,) share of the other actions of the window that change; NaN if there are none
-    cosine, length : (M,) with the twin's change; relative to it
+    cosine : (M,) with the twin's change
+    length : (M,) of the push
     outside : (M,) share of the push's squared length that leaves the range which the units have in play
     played : (M,) the due action
     """
@@ -173,24 +190,34 @@ class FactorEdits:
         window: int,
         rng: np.random.Generator,
     ):
-        self.player, self.factor, self.window = player, factor, window
+        self.player, self.factor, self.window, self.probe = player, factor, window, directions.probe
         self.range = directions.codes.min(0), directions.codes.max(0)
         self.start, self.actions = played.records[0], played.actions
         self.is_due = moments.answers.shape[1] > 0
         base = player.play_on(*_resumed(played, moments), window)
         values = np.unique(directions.values)
         can_be = self._can_be_wanted(moments, base, values)
+        if not directions.is_number:
+            can_be[~np.isin(moments.value, values)] = False  # a value that the probe has not learned
         kept = can_be.any(1)
-        self.moments, self.base = moments.select(kept), base[kept]
+        moments, base = moments.select(kept), base[kept]
+        wanted, has_twin = self._draw_wanted(moments, can_be[kept], values, rng)
+        moments, base, wanted = moments.select(has_twin), base[has_twin], wanted[has_twin]
+        _, memory = _resumed(played, moments)
+        change = self._twin_change(moments, wanted, memory)
+        length = np.linalg.norm(change, axis=1)
+        moved = length > _SAME * np.median(length) if len(length) else np.zeros(0, bool)
+        self.is_same = len(length) > 0 and not moved.any()  # the memory of all twins
+        self.moments, self.base, self.wanted = moments.select(moved), base[moved], wanted[moved]
         self.records, self.memory = _resumed(played, self.moments)
-        self.wanted, has_twin = self._draw_wanted(can_be[kept], values, rng)
-        self.twin_change = self._twin_change(has_twin)
-        self.has_twins = bool((np.linalg.norm(self.twin_change, axis=1) > 0).any())
-        self.is_same = bool(has_twin.any()) and not self.has_twins  # the memory of the twins
+        self.twin_change, self.twin_length = change[moved], length[moved]
+        noise = rng.normal(size=self.memory.shape)
+        self.noise = noise / np.linalg.norm(noise, axis=1, keepdims=True)
         self.steps = {}
         for kind, step in KINDS.items():
             if kind != 'LDA' or not directions.is_number:
                 self.steps[kind] = step(directions, self.memory, self.moments.value, self.wanted, rng)
+        self.steps |= dict(twin=self.twin_change, random=self.noise * self.twin_length[:, None])
 
     def _can_be_wanted(self, moments: Moments, base: np.ndarray, values: np.ndarray) -> np.ndarray:
         "Whether a value is another one, with another answer, which is not what the agent does anyway: (M, n_values)"
@@ -203,7 +230,9 @@ class FactorEdits:
         does = base[rows, moments.due - 1]
         return is_other & (answers >= 0) & (answers != own_answer[:, None]) & (answers != does[:, None])
 
-    def _draw_wanted(self, can_be: np.ndarray, values: np.ndarray, rng) -> tuple[np.ndarray, np.ndarray]:
+    def _draw_wanted(
+        self, moments: Moments, can_be: np.ndarray, values: np.ndarray, rng
+    ) -> tuple[np.ndarray, np.ndarray]:
         "Draw wanted values (M,), again where the history cannot be changed to them; and whether it can"
         rows = np.arange(len(can_be))
         wanted, has_twin = np.zeros(len(rows), values.dtype), np.zeros(len(rows), bool)
@@ -212,7 +241,7 @@ class FactorEdits:
             wanted = np.where(has_twin, wanted, values[drawn])
             if self.factor not in self.player.task.settable:
                 break
-            has_twin = self._starts(self.moments, wanted) != self.start[self.moments.episode]
+            has_twin = self._starts(moments, wanted) != self.start[moments.episode]
             is_last = can_be.sum(1) == 1
             can_be[rows, drawn] = is_last
         return wanted, has_twin
@@ -222,27 +251,27 @@ class FactorEdits:
         actions = np.moveaxis(self.actions[:, moments.episode], 0, 1)
         return self.player.task.with_value(self.start[moments.episode], self.factor, wanted, moments.t, actions)
 
-    def _twin_change(self, has_twin: np.ndarray) -> np.ndarray:
-        "Change of the memory in the twins (M, n_codes), NaN where there is none"
-        change = np.full(self.memory.shape, np.nan, np.float32)
-        rows = np.flatnonzero(has_twin)
-        if len(rows):
-            moments = self.moments.select(rows)
-            starts = self._starts(moments, self.wanted[rows])
-            memory, _ = self.player.replay(starts, self.actions[:, moments.episode], moments.at)
-            change[rows] = memory - self.memory[rows]
-        return change
+    def _twin_change(self, moments: Moments, wanted: np.ndarray, memory: np.ndarray) -> np.ndarray:
+        "Change of the memory in the twins (M, n_codes)"
+        if not len(wanted):
+            return np.zeros_like(memory)
+        starts = self._starts(moments, wanted)
+        kept, kept_records = self.player.replay(starts, moments.at, self.actions[:, moments.episode])
+        own, own_records = self.player.replay(starts, moments.at)
+        states = [self.player.factors(records) for records in (kept_records, own_records)]
+        is_free = np.ones(len(wanted), bool)  # whether the agent may act itself: the hidden state is the same
+        for name in states[0]:
+            is_free &= states[0][name] == states[1][name]
+        return np.where(is_free[:, None], own, kept) - memory
 
-    def add_ends(self, length: float, rng) -> None:
-        """Add the twin, and a random push as long as it.
-
-        length : of the twin's change at moments without a twin
-        """
-        own = np.linalg.norm(self.twin_change, axis=1)
-        self.length = np.where(np.isnan(own), length, own)
-        noise = rng.normal(size=self.memory.shape)
-        noise *= (self.length / np.linalg.norm(noise, axis=1))[:, None]
-        self.steps |= dict(twin=self.twin_change, random=noise)
+    def follows(self) -> np.ndarray:
+        """Return how far the probe's reading follows each twin (M,): 1 if it changes with the factor, 0 if it stays."""
+        before = self.probe.predict(self.memory)
+        after = self.probe.predict(self.memory + self.twin_change)
+        if isinstance(self.probe, NumberProbe):
+            wanted = self.wanted - self.moments.value
+            return (after - before) * wanted / np.mean(wanted**2)  # the mean is the slope
+        return (after == self.wanted) * 1.0 - (before == self.wanted)
 
     def push(self, kind: str, shift: float = 1.0, as_long: bool = False) -> Outcome:
         """Move the memory and play on.
@@ -254,13 +283,18 @@ class FactorEdits:
         as_long : make the push at least as long as the twin's change; if no action is due, exactly as long, because a
             longer one changes some action whatever its direction
         """
-        step = np.nan_to_num(self.steps[kind]) * shift
-        length = np.linalg.norm(step, axis=1)
+        step = self.steps[kind] * shift
         if as_long:
-            ratio = np.nan_to_num(_ratio(self.length, length), nan=1.0)
-            if self.is_due or not self.has_twins:
-                ratio = np.maximum(1, ratio)
-            step, length = step * ratio[:, None], length * ratio
+            ratio = np.nan_to_num(_ratio(self.twin_length, np.linalg.norm(step, axis=1)), nan=1.0)
+            step = step * (np.maximum(1, ratio) if self.is_due else ratio)[:, None]
+        return self.play(step)
+
+    def push_randomly(self, length: np.ndarray) -> Outcome:
+        """Move the memory by pushes of these lengths (M,) in random directions, and play on."""
+        return self.play(self.noise * length[:, None])
+
+    def play(self, step: np.ndarray) -> Outcome:
+        """Move the memory by steps (M, n_codes) and play on."""
         moved = self.memory + step
         played = self.player.play_on(self.records, moved, self.window)
         changed = np.where(self.base >= 0, played != self.base, np.nan)
@@ -270,21 +304,13 @@ class FactorEdits:
             due_action = played[rows, due].astype(np.float64)
             success = (due_action == self.moments.answers[rows, self.wanted.astype(int)]).astype(np.float64)
             changed[rows, due] = np.nan
-        twin = np.linalg.norm(self.twin_change, axis=1)
+        length = np.linalg.norm(step, axis=1)
+        cosine = _ratio((step * self.twin_change).sum(1), length * self.twin_length)
         beyond = np.square(moved - np.clip(moved, *self.range)).sum(1)
-        outcome = Outcome(
-            success,
-            _row_means(changed),
-            _ratio((step * self.twin_change).sum(1), length * twin),
-            _ratio(length, self.length),
-            _ratio(beyond, length**2),
-            due_action,
-        )
-        if kind == 'twin':  # without one nothing was pushed
-            outcome = Outcome(*(np.where(np.isnan(twin), np.nan, x) for x in outcome))
-        return outcome
+        return Outcome(success, _row_means(changed), cosine, length, _ratio(beyond, length**2), due_action)
 
 
+_SAME = 1e-3  # of the median change in twins; a memory that changes less is the same
 _TRIES = 4
 
 
@@ -308,7 +334,7 @@ def _means(columns: Mapping[str, np.ndarray], episode: np.ndarray) -> dict[str, 
     draws = Draws.of(episode, _RESAMPLES)
     means = Draws.whole(episode).means(values)[0]
     low, high = bounds(draws.means(values), means, len(draws.units))
-    return dict(zip(columns, zip(means, np.clip(low, 0, 1), np.clip(high, 0, 1))))
+    return dict(zip(columns, zip(means, low, high)))
 
 
 def _mean(x: np.ndarray) -> float:
@@ -316,22 +342,32 @@ def _mean(x: np.ndarray) -> float:
     return float(_row_means(x[None])[0])
 
 
+def _shares(columns: Mapping[str, np.ndarray], episode: np.ndarray) -> dict[str, float]:
+    "Mean of each column of shares, and the ends of its interval: `name`, `name_low`, `name_high`"
+    row = {}
+    for name, ends in _means(columns, episode).items():
+        row |= dict(zip((name, f'{name}_low', f'{name}_high'), np.clip(ends, 0, 1)))
+    return row
+
+
 def _direction_row(edits: FactorEdits, kind: str, outcome: Outcome) -> dict:
     "A row of the table of directions, at the needed length and at the twin's"
     long = edits.push(kind, as_long=True) if kind in KINDS else outcome
+    floor = edits.push_randomly(long.length)
+    total = edits.twin_length.sum()
+    row = dict(cosine=_mean(outcome.cosine), length=outcome.length.sum() / total, outside=_mean(outcome.outside))
+    row |= dict(long_length=long.length.sum() / total, long_outside=_mean(long.outside))
     columns = dict(success=outcome.success, other=outcome.changed)
     columns |= dict(long_success=long.success, long_other=long.changed)
-    row = dict(cosine=_mean(outcome.cosine), length=_mean(outcome.length), outside=_mean(outcome.outside))
-    row |= dict(long_length=_mean(long.length), long_outside=_mean(long.outside))
-    for name, ends in _means(columns, edits.moments.episode).items():
-        row |= dict(zip((name, f'{name}_low', f'{name}_high'), ends))
-    return row
+    columns |= dict(floor_success=floor.success, floor_other=floor.changed)
+    return row | _shares(columns, edits.moments.episode)
 
 
 def _pushed(row: Mapping, is_due: bool) -> Push:
     "The push of a row at the twin's length, of the due action or of all"
-    name = 'long_success' if is_due else 'long_other'
-    return Push(row[name], row[f'{name}_low'], row[f'{name}_high'], row['long_length'])
+    what = 'success' if is_due else 'other'
+    ends = [row[f'long_{what}'], row[f'long_{what}_low'], row[f'long_{what}_high']]
+    return Push(*ends, row['long_length'], row[f'floor_{what}_high'])
 
 # %% ../../../nbs/06_evaluate/questions/16_edit.ipynb #9f797c4c
 def _by_item(answer: Answer, draws: Draws) -> pd.DataFrame:
@@ -357,11 +393,25 @@ def _of_kind(column: str, kind: str = ''):
     return compute
 
 
-_COLUMNS = dict(  # of the tables, if no factor is read
-    readable=['factor', 'due', 'number', 'skill', 'low', 'high', 'accuracy', 'readable'],
-    directions=['factor', 'direction', 'due', 'success', 'other', 'cosine', 'length'],
-    curve=['factor', 'direction', 'shift', 'success', 'other'],
-    verdicts=['factor', 'verdict', 'due', 'skill', 'direction', 'success', 'low', 'high', 'length', 'ceiling'],
+def _with_ends(*names: str) -> list[str]:
+    "Columns of values with an interval"
+    return [f'{name}{end}' for name in names for end in ('', '_low', '_high')]
+
+
+_TEXTS = 'factor', 'direction', 'verdict'
+_MARKS = 'due', 'number', 'readable'
+_SHARES = 'success', 'other', 'long_success', 'long_other', 'floor_success', 'floor_other'
+_COLUMNS = dict(  # of the tables; those that are neither text nor true or false are numbers
+    readable=['factor', 'due', 'number', 'skill', 'low', 'high', 'accuracy', 'readable', *_with_ends('follows')],
+    directions=[
+        *('factor', 'direction', 'due', 'n', 'cosine', 'length', 'outside', 'long_length', 'long_outside'),
+        *_with_ends(*_SHARES),
+    ],
+    curve=['factor', 'direction', 'shift', *_with_ends('success', 'other')],
+    verdicts=[
+        *('factor', 'verdict', 'due', 'skill', 'follows', 'direction', 'success', 'low', 'high', 'length', 'floor'),
+        'ceiling',
+    ],
 )
 
 
@@ -373,15 +423,22 @@ class EditAnswer(Answer):
     """
 
     def check(self) -> None:
-        """Refuse tables that lack a column, with a ValueError."""
+        """Refuse tables that lack a column, or have one of another type, with a ValueError."""
         for name, columns in _COLUMNS.items():
             self.require_table(name)
-            missing = sorted({*columns} - {*self.parts[name]})
+            table = self.parts[name]
+            missing = [column for column in columns if column not in table]
             if missing:
                 raise ValueError(f"the table {name!r} has no column {missing[0]!r}")
-        if len(self.parts['directions']):
-            self.require_table('directions', ['success', 'other', 'cosine', 'length'])
+            if len(table):
+                self.require_table(name, [column for column in columns if column not in (*_TEXTS, *_MARKS)])
+                for column in table.columns.intersection(_MARKS):
+                    if table[column].dtype != bool:
+                        raise ValueError(f"the column {column!r} of the table {name!r} is not true or false")
         self.require_table('others')
+        others = self.parts['others']
+        if self.has_items and not (list(others) == list(self.truth) and others.index.equals(self.truth.index)):
+            raise ValueError("the table 'others' is not of the items")
 
 
 @dataclass(frozen=True)
@@ -489,10 +546,11 @@ class _Asked:
         asked = question.factors or [name for name in known if name in due or not is_due[name]]
         self.names = sorted(asked, key=lambda name: not is_due[name])  # twins of those with a due action come first
         self.skip = min(question.skip, int(np.median(self.played.lengths)) // 4)
-        found = {name: self.moments(name) for name in asked if is_due[name]}
-        self.window = max([moments.n_rows for moments in found.values()], default=1) or 1
+        self.window = question.window
+        found = [self.moments(name) for name in asked if is_due[name]]
+        self.window = max([moments.n_rows for moments in found], default=1) or 1
         self.tables = {name: [] for name in _COLUMNS}
-        self.items, self.left_out, self.lengths = {}, {}, []
+        self.items, self.left_out = {}, {}
 
     def answer(self) -> Answer:
         "Ask about all factors."
@@ -514,7 +572,7 @@ class _Asked:
 
     def moments(self, name: str) -> Moments:
         "Find the moments of a factor."
-        return find_moments(self.player, self.played, name, self.question.window, self.skip)
+        return find_moments(self.player, self.played, name, self.window, self.skip)
 
     def ask_factor(self, name: str) -> None:
         "Read one factor, and edit it if a probe reads it"
@@ -527,21 +585,21 @@ class _Asked:
         if len(np.unique(test.value)) < 2 or len(np.unique(fit.value)) < 2:
             self.left_out[f'factor {name}'] = len(played.lengths)
             return
-        is_number = not is_due and len(np.unique(fit.value)) > _MAX_CLASSES
+        is_float = fit.value.dtype.kind == 'f'
+        is_number = not is_due and (is_float or len(np.unique(fit.value)) > _MAX_CLASSES)
         codes = played.states[fit.at, fit.episode]
         directions = Directions(codes, fit.value, is_number)
         read = self._read(name, directions, fit, test, is_number)
         is_read = bool(read['low'] > 0 and read['skill'] >= _MIN_SKILL)
-        self.tables['readable'].append(dict(factor=name, due=is_due) | read | dict(readable=is_read))
+        row = dict(factor=name, due=is_due) | read | dict(readable=is_read) | dict.fromkeys(_FOLLOWS, np.nan)
+        self.tables['readable'].append(row)
         if not is_read:
-            self._add_verdict(name, is_due, read, verdict(False, [], NOTHING, NOTHING), '', NOTHING, NOTHING, '')
-            return
+            return self._add_verdict(row, verdict(False, np.nan, [], NOTHING))
         edits = FactorEdits(self.player, played, name, test, directions, self.window, self.rng)
-        if not edits.has_twins and (edits.is_same or not self.lengths):
-            words = NOT_HELD if edits.is_same else NO_TWIN
-            self._add_verdict(name, is_due, read, words, '', NOTHING, NOTHING, '')
-            return
-        self._edit(name, is_due, read, edits)
+        if len(edits.wanted):
+            self._edit(row, edits)
+        else:
+            self._add_verdict(row, NOT_HELD if edits.is_same else NO_TWIN)
 
     def _draw(self, mask: np.ndarray, n: int) -> np.ndarray:
         "Draw at most n of the marked rows"
@@ -567,38 +625,30 @@ class _Asked:
         exact = np.nan if is_number else float((predicted == test.value).mean())
         return dict(number=is_number, skill=skill, low=float(low), high=min(float(high), 1.0), accuracy=exact)
 
-    def _edit(self, name: str, is_due: bool, read: Mapping, edits: FactorEdits) -> None:
+    def _edit(self, row: dict, edits: FactorEdits) -> None:
         "Push a factor along all directions, and fill the tables"
-        own = np.linalg.norm(edits.twin_change, axis=1)
-        if edits.has_twins:
-            self.lengths.append(_mean(own))
-        edits.add_ends(_mean(own) if edits.has_twins else float(np.mean(self.lengths)), self.rng)
+        name, is_due, episode = row['factor'], row['due'], edits.moments.episode
+        row |= dict(zip(_FOLLOWS, _means(dict(follows=edits.follows()), episode)['follows']))
         pushes = {}
         for kind in edits.steps:
-            if kind == 'twin' and not edits.has_twins:
-                continue
             outcomes = {shift: edits.push(kind, shift) for shift in sorted({*self.question.shifts, 1.0})}
-            row = _direction_row(edits, kind, outcomes[1.0])
-            pushes[kind] = _pushed(row, is_due)
-            self.tables['directions'].append(dict(factor=name, direction=kind, due=is_due, n=len(own)) | row)
+            of_kind = _direction_row(edits, kind, outcomes[1.0])
+            pushes[kind] = _pushed(of_kind, is_due)
+            self.tables['directions'].append(dict(factor=name, direction=kind, due=is_due, n=len(episode)) | of_kind)
             for shift, outcome in outcomes.items():
                 if shift in self.question.shifts:
-                    self._add_to_curve(name, kind, shift, outcome, edits.moments.episode)
+                    self._add_to_curve(name, kind, shift, outcome, episode)
             if kind == self.question.direction and is_due:
                 self._add_items(name, edits, outcomes[1.0])
-        twin = pushes.pop('twin', NOTHING)
-        longest = max(push.length for push in pushes.values())
-        floor = _pushed(_direction_row(edits, 'random', edits.push('random', longest)), is_due)
         del pushes['random']
+        twin = pushes.pop('twin')
         best = max(pushes, key=lambda kind: pushes[kind].success)
-        words = verdict(True, [*pushes.values()], twin, floor, is_fair=is_due or edits.has_twins)
-        measured = 'its twin' if edits.has_twins else 'the twins of other factors'
-        self._add_verdict(name, is_due, read, words, best, pushes[best], twin, measured)
+        words = verdict(True, row['follows_high'], [*pushes.values()], twin)
+        self._add_verdict(row, words, best, pushes[best], twin)
 
     def _add_to_curve(self, name: str, kind: str, shift: float, outcome: Outcome, episode: np.ndarray) -> None:
         row = dict(factor=name, direction=kind, shift=shift)
-        for column, ends in _means(dict(success=outcome.success, other=outcome.changed), episode).items():
-            row |= dict(zip((column, f'{column}_low', f'{column}_high'), ends))
+        row |= _shares(dict(success=outcome.success, other=outcome.changed), episode)
         self.tables['curve'].append(row)
 
     def _add_items(self, name: str, edits: FactorEdits, outcome: Outcome) -> None:
@@ -607,10 +657,13 @@ class _Asked:
         index = pd.MultiIndex.from_arrays([moments.episode, moments.t], names=['episode', 't'])
         self.items[name] = pd.DataFrame(dict(wanted=wanted, played=outcome.played, others=outcome.changed), index)
 
-    def _add_verdict(self, name, is_due, read, words, best, push: Push, twin: Push, measured: str) -> None:
-        row = dict(factor=name, verdict=words, due=is_due, skill=read['skill'], direction=best)
-        row |= push._asdict() | dict(ceiling=twin.success, measured_by=measured)
+    def _add_verdict(
+        self, read: Mapping, words: str, best: str = '', push: Push = NOTHING, twin: Push = NOTHING
+    ) -> None:
+        row = {name: read[name] for name in ('factor', 'due', 'skill', 'follows')}
+        row |= dict(verdict=words, direction=best) | push._asdict() | dict(ceiling=twin.success)
         self.tables['verdicts'].append(row)
 
 
+_FOLLOWS = 'follows', 'follows_low', 'follows_high'
 _MAX_CLASSES = 8  # values of a category without a due action; more are a number

@@ -76,7 +76,7 @@ class Movements(Answer):
 
     def check(self) -> None:
         """Refuse an importance matrix that is not valid, with a ValueError."""
-        self.require_table('importance')
+        self.require_table('importance', [*self.parts.get('importance', ())])
         disentanglement(self.importance)
 
 

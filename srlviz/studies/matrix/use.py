@@ -108,7 +108,7 @@ def _identity(p):
 USE = Study(use_trial, 'use', check=_check_use, data=_identity)
 
 # %% ../../../nbs/09_studies/matrix/05_use.ipynb #771a4312
-_COLUMNS = ['task', 'memory', 'factor', 'skill', 'verdict', 'direction', 'success', 'low', 'high', 'ceiling']
+_COLUMNS = ['task', 'memory', 'factor', 'skill', 'follows', 'verdict', 'direction', 'success', 'low', 'high', 'ceiling']
 
 
 def use_answers(found: SweepResult) -> dict[tuple[str, str], Answer]:
@@ -130,8 +130,8 @@ def use_table(answers: Mapping[tuple[str, str], Answer]) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame with task, memory, factor, skill of the probe, verdict, the direction that moves most, its success with
-        the ends of its 95% interval over episodes, and ceiling, the success of the true twin
+    DataFrame with task, memory, factor, skill of the probe and how far it follows the twin, verdict, the direction that
+        moves most, its success with the ends of its 95% interval over episodes, and ceiling, the success of the twin
     """
     tables = []
     for (task, memory), answer in answers.items():
