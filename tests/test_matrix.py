@@ -1,15 +1,19 @@
 """The cross matrix of representations, questions and worlds, with third-party rows and columns; and its widget."""
 
+from dataclasses import replace
+
 import numpy as np, pytest
 from support.lab import SHOTS, assert_no_errors, notebook_of, open_page, wait_for
 from torch import nn
 
 from srlviz.core.recordings import Recording
+from srlviz.core.twins import Twins, twin_table, with_twins
 from srlviz.encoders.custom import as_encoder
 from srlviz.evaluate.questions.shift import with_shift
 from srlviz.memories.recurrent import GRU
 from srlviz.evaluate.ask import ask, ask_all, code_questions
 from srlviz.studies.matrix.representations import AtMoments, Budget, fitted, moment_codes
+from srlviz.studies.matrix.scorecard import scorecard
 from srlviz.studies.matrix.settings import SETTINGS, find_setting
 
 
@@ -91,9 +95,89 @@ def test_shipped_settings_can_be_recorded():
     "A recording of a tenth of the size has the factors, splits and one kind of observations."
     for name in ('pong', 'RepeatPrevious-easy'):
         recording = find_setting(name, n=SETTINGS[name].n // 10).data()
-        assert {'fit', 'valid', 'probe', 'test', 'shifted'} <= {*recording.split}
+        assert {'fit', 'valid', 'probe', 'test', 'shifted', 'twins'} <= {*recording.split}
         assert set(SETTINGS[name].factors) <= {f.name for f in recording.factors}
         assert len(recording[0].obs) == 1
+
+
+TWINS = ('response', 'interventional')
+
+
+def test_questions_about_twins_are_asked_in_a_world_that_sets_factors():
+    "The true state answers to itself alone, a constant to nothing."
+    setting = find_setting('RepeatPrevious-easy', n=20, factors=('ago_0', 'ago_1'), twins=6)
+    recording = setting.data()
+    own = {}
+    for row in ('constant', 'true_state', 'agent', 'belief'):
+        what = AtMoments(row, setting, {setting.name: recording}, Budget(epochs=1))
+        codes = what.fit(recording).encode(setting.moments(recording))
+        answers, reasons = ask_all(codes, setting.moments(recording), code_questions(TWINS))
+        assert not reasons
+        own[row] = answers['response'].value('own')
+    assert own['true_state'] > 0.99 and own['belief'] > 0.9
+    assert abs(own['constant']) < 1e-9 < own['agent']
+
+
+def test_encoders_learn_nothing_from_twins():
+    "With twins and without them, codes of all other episodes are equal; these are long enough for two windows each."
+    setting = find_setting('RepeatPrevious-medium', n=10, factors=('ago_0', 'ago_1'), twins=6, length=8)
+    for row in ('masked_autoencoder', 'GRU', 'window_statistics', 'true_state'):
+        codes = []
+        for s in (replace(setting, twins=0), setting):
+            recording = s.data()
+            what = AtMoments(row, s, {s.name: recording}, Budget(epochs=1))
+            codes.append(what.fit(recording).encode(s.moments(recording)))
+        assert len(codes[0]) == 10 < len(codes[1])
+        assert all((a == b).all() for a, b in zip(*codes)), row
+
+
+def test_twins_are_moments_of_the_setting():
+    "Rows are thinned from the first one, and the last row of a twin stays; its window has as many rows as others."
+    setting = find_setting('pong', n=320, twins=2, condition='', factors=('player_y', 'ball_x'))
+    recording = setting.data()
+    twins = recording['twins']
+    assert (twins.lengths == 9).all() and {*twin_table(recording)['factor']} <= {'', 'player_y', 'ball_x'}
+    of_moments = setting.moments(recording)
+    for whole, moments in zip(twins, of_moments['twins']):
+        assert whole.factors['player_y'][-1] == moments.factors['player_y'][-1]
+    assert twin_table(of_moments).equals(twin_table(recording))
+    task = find_setting('RepeatPrevious-easy', n=10, twins=12, every=3)
+    assert ((task.data()['twins'].lengths - 1) % 3 == 0).all()
+
+
+@pytest.mark.parametrize(
+    'setting, words',
+    [
+        (dict(what='MountainCar-v0', n=10), 'settable'),
+        (dict(what='RepeatPrevious-easy', n=10, factors=('answer',)), 'ago_0'),
+        (dict(what='pong', n=320, condition='', record=dict(ram=dict(enemy_y=100))), 'ram'),
+    ],
+)
+def test_a_setting_without_twins_says_why(setting, words):
+    recording = find_setting(**setting).data()
+    assert 'twins' not in recording.split and words in recording.meta['no_twins']
+    codes = [np.zeros((len(e), 1)) for e in recording]
+    answers, reasons = ask_all(codes, recording, code_questions([*TWINS]))
+    assert not answers and reasons == dict.fromkeys(TWINS, recording.meta['no_twins'])
+
+
+def test_a_scorecard_scores_twins_and_says_why_there_are_none():
+    "Twins of a recording are kept, few of them are enough; a table has none."
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(6000, 2)).astype(np.float32)
+    factors = dict(a=x[:, 0].astype(float), b=x[:, 1].astype(float))
+    plain = Recording.from_arrays(dict(vector=x), name='numbers', episode=np.arange(6000) // 100, factors=factors)
+    plain = plain.with_split(fit=0.2, valid=0.1, probe=0.4, test=0.3)
+    pairs = [((e, 0), (e, 1)) for e in range(20)]
+    twins = Twins.from_pairs(plain, pairs, 'a', follows=('b',))
+    options = dict(questions=[*TWINS, 'regression'], references=('constant',), progress=False)
+    card = scorecard('raw', with_twins(plain, twins), **options)
+    assert not {key for key in card.reasons if key[0] == 'raw'}
+    none = scorecard('raw', plain, **options)
+    assert 'recorded' in none.reasons['raw', 'numbers', 'response']
+    old = none.scores.set_index(['method', 'group', 'metric', 'target'])['value']
+    new = card.scores.set_index(['method', 'group', 'metric', 'target'])['value']
+    assert new[old.index].equals(old) and new['raw', 'response', 'own', 'mean'] > 0.99
 
 
 CELL = """

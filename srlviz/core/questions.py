@@ -533,6 +533,7 @@ class Question:
         'memory' (a module)
     reads : which factors it is asked about: 'classes', 'numbers' or 'any'; see `Factor.kind`
     splits : those that it needs beside 'probe', 'valid' and 'test'
+    tested : the split whose rows its answer is about; too few rows of 'test' are no score
     metrics : name -> Metric
     headline : the metric on boards and cards; by default the first
     cost : 'quick', or 'slow' for one that takes minutes and is asked only by name
@@ -548,6 +549,7 @@ class Question:
     needs: str = 'codes'
     reads: str = 'any'
     splits: tuple[str, ...] = ()
+    tested: str = 'test'
     metrics: Mapping[str, Metric] = {}
     headline: str = ''
     cost: str = 'quick'

@@ -312,13 +312,13 @@ def twin_table(recording: Recording) -> pd.DataFrame:
 
     Raises
     ------
-    ValueError : if it has no split 'twins', or one that `with_twins` did not make, with a moment untouched twice
+    ValueError : if it has no split 'twins', with the reason in `meta['no_twins']`, if a study wrote one there; and for
+        a split that `with_twins` did not make, and with a moment untouched twice
     """
     which = np.flatnonzero(recording.split == 'twins')
     if not len(which):
-        raise ValueError(
-            "the recording has no twins: with_twins(recording, srlviz.twins(world)), of srlviz.core.twins, adds them"
-        )
+        how = "the recording has no twins: with_twins(recording, srlviz.twins(world)), of srlviz.core.twins, adds them"
+        raise ValueError(str(recording.meta.get('no_twins', how)))
     return _table_of(recording[which]).set_axis(which)
 
 # %% ../../nbs/00_core/04_twins.ipynb #fa78e757

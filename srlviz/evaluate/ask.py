@@ -429,7 +429,8 @@ class _Run:
                 save_answers([answer], paths[name])
         for name in self.asked:
             answer = found.get(name, answers.get(name))
-            few = self.too_few(len(answer.truth), task) if answer is not None and len(answer.truth) else ''
+            is_counted = answer is not None and answer.question.tested == 'test' and len(answer.truth)
+            few = self.too_few(len(answer.truth), task) if is_counted else ''
             if few:
                 reasons[name] = few
             elif answer is not None:

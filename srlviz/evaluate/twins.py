@@ -26,6 +26,7 @@ class TwinQuestion(Question):
     """
 
     splits = ('twins',)
+    tested = 'twins'
     categories: tuple[str, ...] | str = ()
 
     def ask(self, subject, recording, *, seed=0, progress=True, permuted=True):
@@ -42,8 +43,8 @@ class TwinQuestion(Question):
         return super().ask(subject, recording, seed=seed, progress=progress, permuted=permuted)
 
     def pair(self, codes, recording):
-        codes, factors = super().pair(codes, recording)
         table = twin_table(recording)
+        codes, factors = super().pair(codes, recording)
         twins = factors['twins']
         is_last = ~twins.index.get_level_values('episode').duplicated(keep='last')
         twins = twins[is_last]

@@ -412,7 +412,8 @@ def _named(name: str, setting: Setting, recording: Recording, budget: Budget):
             )
         options |= dict(shrink=_shrink(recording), pool=None)
         return method.make(**options)
-    return OnNumbers(method.make(windows=max(1, int(recording.lengths.mean()) // 50), **options), budget.seed)
+    length = recording.lengths[recording.split != 'twins'].mean()
+    return OnNumbers(method.make(windows=max(1, int(length) // 50), **options), budget.seed)
 
 
 def representation_names() -> list[str]:

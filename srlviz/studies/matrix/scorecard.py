@@ -36,7 +36,7 @@ def too_few_rows(n_rows: int, setting: Setting, recording: Recording) -> str:
         return ''
     why = f"{n_rows:,} test rows; a score needs {MIN_TEST_ROWS:,}"
     missing = MIN_TEST_ROWS / max(n_rows, 1)
-    plain = recording[recording.split != 'shifted']
+    plain = recording[~np.isin(recording.split, ('shifted', 'twins'))]
     if isinstance(setting.world, Recording):
         needed = math.ceil(missing * plain.n_steps)
         return f"{why}: give a recording of about {needed:,} rows instead of {plain.n_steps:,}"

@@ -6,7 +6,7 @@
 __all__ = ['SHARES', 'SETTINGS', 'Setting', 'varying_factors', 'is_rows', 'find_setting']
 
 # %% ../../../nbs/09_studies/matrix/00_settings.ipynb #53191f37
-import hashlib, re
+import hashlib, inspect, math, re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,16 +19,20 @@ from ...core.files import check_whole, inside, make_folder, only_writer
 from ...core.names import catalog, unknown
 from ...core.odd_data import constant_factors
 from ...core.recordings import Episode, Recording, load_recording
+from ...core.twins import Twins, with_twins
 from ...core.views.cameras import cameras, default_input
 from ...core.views.columns import distinct_columns, take_columns
 from ...core.views.windows import thin
 from ...data.landing.tiers import quiet_sensors
-from ...data.worlds.record import as_world
+from ...data.worlds.record import as_world, twins as twins_of
 from ...evaluate.questions.shift import with_shift
 from ..load import read_recording
 
 # %% ../../../nbs/09_studies/matrix/00_settings.ipynb #3c7cce61
 SHARES = dict(fit=0.3, valid=0.1, probe=0.3, test=0.3)
+
+
+_STORAGE = ('n_streams', 'n_jobs', 'workers', 'out')  # keywords of `record` that say nothing about the world
 
 
 def _unchanged(recording: Recording) -> Recording:
@@ -66,6 +70,8 @@ class Setting:
     length : most rows of the window that ends at a moment, for encoders of windows
     condition : one of the world's conditions, in which as many as a quarter of the episodes are recorded, for the
         question 'shift'; '' for none
+    twins : moments of which the factors that are asked are set to other values, if the world can set any, for the
+        questions 'response' and 'interventional'; 0 for none
     prepare : function of the recording, such as one that leaves columns out
     """
 
@@ -78,14 +84,19 @@ class Setting:
     every: int = 1
     length: int = 25
     condition: str = ''
+    twins: int = 10
     prepare: Callable[[Recording], Recording] = _unchanged
 
     def __post_init__(self):
         check_whole(self.every, 'every', 1)
         check_whole(self.length, 'length', 1)
+        check_whole(self.twins, 'twins')
 
     def data(self, seed: int = 0, shared: str | Path | None = None) -> Recording:
         """Record the setting; the episodes have one observation, and the splits 'fit', 'valid', 'probe' and 'test'.
+
+        Episodes of the condition are the split 'shifted', twins the split 'twins'; if there are none,
+        `meta['no_twins']` says why.
 
         Parameters
         ----------
@@ -112,12 +123,13 @@ class Setting:
         if world not in catalog('worlds') or '<' in prepare:  # a recording, an environment, or a local function
             return ''
         options = sorted(self.record.items())
-        about = (world, self.n, options, self.inputs, self.condition, [*self.factors], self.prepare.__module__, prepare)
+        about = (world, self.n, options, self.inputs, self.condition, self.twins, self.every, self.length)
+        about += ([*self.factors], self.prepare.__module__, prepare)
         digest = hashlib.sha256(repr(about).encode()).hexdigest()
         return f"{re.sub('[^A-Za-z0-9_-]', '-', self.name)}-{digest[:8]}-seed{seed}"
 
     def _recorded(self, seed: int) -> Recording:
-        "Record the plain world with its splits, and the episodes of the condition in the split 'shifted'"
+        "Record the plain world with its splits, the episodes of the condition, and twins"
         if isinstance(self.world, Recording) and self.condition:
             raise ValueError(f"{self.name} is a recording, which has no condition; see RecordedWorld(conditions=...)")
         world = as_world(self.world)
@@ -127,7 +139,36 @@ class Setting:
         if self.condition:
             n = None if self.n is None else max(self.n // 4, 1)
             recording = with_shift(recording, self._record(world, n, seed + 1000, self.condition))
+        if 'twins' not in recording.split:
+            try:
+                recording = with_twins(recording, self._twins(world, recording, seed + 2000))
+            except ValueError as e:
+                recording = recording.replace(meta=recording.meta | dict(no_twins=str(e)))
         return self.prepare(recording)
+
+    def _twins(self, world, recording: Recording, seed: int) -> Twins:
+        "Make twins that differ in factors that are asked; a ValueError says why there are none"
+        if not self.twins:
+            raise ValueError(f"{self.name} has no twins: its setting has twins=0")
+        settable = getattr(world, 'settable', ())
+        if not settable:
+            return twins_of(world)  # which says why
+        asked = self.factors or [f.name for f in varying_factors(recording, self.every)]
+        names = [name for name in settable if name in asked]
+        if not names:
+            words = ', '.join(settable[:8])
+            raise ValueError(f"{self.name} has no twins: no factor that can be set is asked; {world.name} sets {words}")
+        options = {k: v for k, v in self.record.items() if k not in _STORAGE}
+        takes = inspect.signature(world.twins)
+        try:
+            takes.bind(**options)
+        except TypeError as e:
+            raise ValueError(f"{self.name} has no twins: {world.name} makes none as it is recorded here ({e})") from e
+        if takes.parameters['length'].default is not None:  # otherwise the whole history, for memories
+            options['length'] = 1 + self.every * math.ceil((self.length - 1) / self.every)
+        made = twins_of(world, names, n=self.twins, seed=seed, progress=False, **options)
+        is_moment = (made.lengths - 1) % self.every == 0
+        return self._narrowed(made[np.flatnonzero(is_moment)])
 
     def _record(self, world, n: int | None, seed: int, condition: str | None) -> Recording:
         amount = {} if n is None else dict(n=n)
@@ -135,6 +176,10 @@ class Setting:
             recording = self.world if n is None else self.world[:n]  # in its own order, that of codes given as arrays
         else:
             recording = world.record(seed=seed, condition=condition, progress=False, **amount, **self.record)
+        return self._narrowed(recording)
+
+    def _narrowed(self, recording: Recording) -> Recording:
+        "The recording with the one observation that is read, and the factors that are asked"
         inputs = self.observation(recording, self.name)
         is_camera = inputs in cameras(recording[0].obs)
         known = [f.name for f in recording.factors]
@@ -208,6 +253,7 @@ SETTINGS = {
             dict(policy='oracle'),
             factors=('ago_0', 'ago_1', 'ago_2', 'ago_3', 'remaining_0'),
             condition='medium',
+            twins=20,
         ),
         Setting(
             'approach-sensors',
