@@ -103,9 +103,9 @@ def twins(what, factor=None, values=None, n: int | None = None, *, seed: int = 0
         world = _world_of(what)
         if values is None and isinstance(factor, str) and factor in _settable_of(world):
             kinds = {f.name: f.kind for f in what.factors}
-            occur = what.steps(factor)[factor].to_numpy()
-            found = natural_values(occur[is_defined(occur, kinds[factor])]).tolist()
-            values = found if len(found) > 1 else None  # a recording of one value says nothing of the range
+            occur = what.steps(factor)[factor]
+            occur = occur[is_defined(occur, kinds[factor])]
+            values = natural_values(occur).tolist() if occur.nunique() > 1 else None
     else:
         world = as_world(what)
     if not _settable_of(world):

@@ -112,16 +112,19 @@ class Responses(Answer):
 
     def check(self) -> None:
         """Refuse parts that are not valid, with a ValueError."""
-        self.require_table('matrix', ('response', 'low', 'high', 'n'))
+        self.require_table('matrix', ('response', 'low', 'high', 'moves', 'n'))
         self.require_table('factors', ('std', 'skill'))
         table = self.parts['matrix']
         if not {'changed', 'read', 'follows'} <= {*table} or table.duplicated(['changed', 'read']).any():
             raise ValueError("the table 'matrix' lacks a column, or has a pair of factors twice")
         if self.has_items:
-            found, names = _responses_of(self, Draws.whole(np.zeros(len(self.truth))))
+            whole = Draws.whole(np.zeros(len(self.truth)))
+            found, names = _responses_of(self, whole)
+            moves, _ = _responses_of(self, whole, signed=False)
             pairs = pd.MultiIndex.from_product([names, self.truth])
             is_same = pairs.equals(pd.MultiIndex.from_frame(table[['changed', 'read']]))
-            if not is_same or not np.allclose(table['response'], found.ravel(), equal_nan=True):
+            values = np.stack([found.ravel(), moves.ravel()], 1)
+            if not is_same or not np.allclose(table[['response', 'moves']], values, equal_nan=True):
                 raise ValueError("the table 'matrix' differs from the responses of the items")
 
 
