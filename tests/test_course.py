@@ -115,4 +115,4 @@ def test_a_student_who_has_answered_nothing_reaches_the_end(name, students, tmp_
 @pytest.mark.parametrize('name', CASES)
 def test_no_answer_is_an_error_where_solutions_are_expected(name, students, tmp_path):
     code, printed, done = execute(students[name], tmp_path / 'unsolved', 0, SRLVIZ_SOLVED='1')
-    assert code != 0 and re.search(r'AssertionError: [✗○] \d\.\d', printed), printed[-4000:]
+    assert code != 0 and re.search(r'AssertionError: [✗○] \d+\.\d', printed), printed[-4000:]

@@ -43,8 +43,8 @@ class TwinQuestion(Question):
         return super().ask(subject, recording, seed=seed, progress=progress, permuted=permuted)
 
     def pair(self, codes, recording):
-        table = twin_table(recording)
         codes, factors = super().pair(codes, recording)
+        table = twin_table(recording)
         twins = factors['twins']
         is_last = ~twins.index.get_level_values('episode').duplicated(keep='last')
         twins = twins[is_last]

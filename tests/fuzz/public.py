@@ -46,6 +46,7 @@ ELSEWHERE = {
     'encoders.frames.resnet.load_resnet': 'its smallest file is 45 MB; 03_encoders/frames/07_resnet forges it',
     'encoders.frames.resnet._digest': 'called by load_resnet',
     'envs.pomdp.base.memory_bytes': _NO_FILE,
+    'envs.ram_twins._searched': _NO_FILE,
     'envs.pomdp.belief.ExactBelief.load': _CALLS_LOAD_ENCODER,
     'studies.papers.atari._result': _FORGED,
     'studies.papers.landing._saved_files': _FORGED,

@@ -525,7 +525,7 @@ def _broken(lines) -> str:
 def make_specimens(readers, jobs: int, where: Path) -> dict:
     """Make each specimen once, in separate processes that leave this one unchanged; return maker -> folder."""
     makers = list(dict.fromkeys(r.make for r in readers))
-    place = {m: where / 'specimens' / m.__name__ for m in makers}
+    place = {m: where / 'specimens' / f'{i} {m.__name__}' for i, m in enumerate(makers)}
 
     def work(m):
         return lambda root, send: (place[m].mkdir(parents=True), m(place[m]), send('made'))

@@ -167,7 +167,7 @@ def _check_settable(make, seed: int, n_factors: int = 4, n_rows: int = 4) -> Non
             _replay(env, start, actions[:t])
             played.append((start, actions, rows, t, env.snapshot(), _columns(env.factors())))
     for factor in factors:
-        group = [name for name in names if name.rpartition('_')[0] == factor.rpartition('_')[0]]
+        group = [name for name in names if (name.rpartition('_')[0] or name) == (factor.rpartition('_')[0] or factor)]
         values = np.unique([now[name] for *_, now in played for name in group])
         reached = 0
         for start, actions, rows, t, _, now in played:
