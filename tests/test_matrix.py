@@ -119,7 +119,10 @@ def test_questions_about_twins_are_asked_in_a_world_that_sets_factors():
 
 
 def test_encoders_learn_nothing_from_twins():
-    "With twins and without them, codes of all other episodes are equal; these are long enough for two windows each."
+    """With twins and without them, codes of all other episodes are equal, up to the rounding of another batch.
+
+    The episodes are long enough for two windows each; learning from twins would change the codes by far more.
+    """
     setting = find_setting('RepeatPrevious-medium', n=10, factors=('ago_0', 'ago_1'), twins=6, length=8)
     for row in ('masked_autoencoder', 'GRU', 'window_statistics', 'true_state'):
         codes = []
@@ -128,7 +131,7 @@ def test_encoders_learn_nothing_from_twins():
             what = AtMoments(row, s, {s.name: recording}, Budget(epochs=1))
             codes.append(what.fit(recording).encode(s.moments(recording)))
         assert len(codes[0]) == 10 < len(codes[1])
-        assert all((a == b).all() for a, b in zip(*codes)), row
+        assert all(np.allclose(a, b, rtol=0, atol=1e-6) for a, b in zip(*codes)), row
 
 
 def test_twins_are_moments_of_the_setting():
