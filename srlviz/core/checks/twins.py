@@ -101,8 +101,8 @@ def check_twins(
     rules = TWIN_RULES
     settable, reason = getattr(world, 'settable', ()), getattr(world, 'not_settable', '')
     is_names = isinstance(settable, tuple) and all(isinstance(name, str) for name in settable)
-    is_told = isinstance(reason, str) and bool(reason) == (not settable)
-    require(is_names and is_told, world, rules['settable'], f"{settable!r:.80}, {reason!r:.80}")
+    has_reason = isinstance(reason, str) and bool(reason) == (not settable)
+    require(is_names and has_reason, world, rules['settable'], f"{settable!r:.80}, {reason!r:.80}")
     for factor in settable if factors is None else factors:
         twins = world.twins(factor, n=n, seed=seed, progress=False, **more)
         ok = isinstance(twins, Twins) and twins.factor_names == [factor]

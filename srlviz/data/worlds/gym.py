@@ -243,10 +243,19 @@ class GymWorld:
         for name in names:
             if name not in self.settable:
                 raise unknown('factor', name, self.settable)
-        if values is not None and values != 'own' and (isinstance(values, str) or not all(map(is_real, values))):
+        if values is not None and not isinstance(values, str):
+            values = np.ravel(values).tolist()  # also of arrays and single numbers
+        is_word = values is None or isinstance(values, str) and values == 'own'
+        if not is_word and (isinstance(values, str) or not values or not all(map(is_real, values))):
             raise ValueError(f"values are numbers, 'own' or None; got {values!r:.80}")
         follows = self.env.get_wrapper_attr('follows') if self.env.has_wrapper_attr('follows') else {}
         recording = self.record(min(n, 10), seed=seed, policy=policy, progress=progress, max_steps=max_steps)
+        known = [f.name for f in recording.factors]
+        for name in names:
+            if name not in known:
+                raise ValueError(
+                    f"{name!r:.80} is settable and no factor of {self.name}; it has {', '.join(known[:8])}"
+                )
         rng = np.random.default_rng(seed)
         made, left_out = [], Counter()
         for moment in Bar(range(n), desc='twins', unit='moment', disable=not progress):
@@ -264,7 +273,7 @@ class GymWorld:
                     except ValueError as e:
                         left_out[name, str(e)] += 1
                         continue
-                    differ = differing_factors(plain, twin, [f.name for f in recording.factors])
+                    differ = differing_factors(plain, twin, known)
                     moved = [other for other in differ if other not in (name, *follows.get(name, ()))]
                     if np.float32(last_value(twin, name)) != np.float32(value):
                         left_out[name, 'the factor does not get the value'] += 1

@@ -6,7 +6,10 @@
 __all__ = ['as_world', 'record', 'sample', 'twins', 'settable_table']
 
 # %% ../../../nbs/02_data/worlds/05_record.ipynb #0189b7f0
+from collections.abc import Iterable
+
 import gymnasium
+import numpy as np
 import pandas as pd
 
 from ...core.names import catalog, imported, spelled, unknown
@@ -110,6 +113,15 @@ def twins(what, factor=None, values=None, n: int | None = None, *, seed: int = 0
         world = as_world(what)
     if not _settable_of(world):
         raise ValueError(f"{world.name} has no twins: {_reason_of(world)}")
+    if factor is not None and not isinstance(factor, str):
+        factor = list(factor) if isinstance(factor, Iterable) else [factor]
+        wrong = [name for name in factor if name not in _settable_of(world)]
+        if wrong or not factor:
+            raise unknown('factor', f'{wrong[0]!s:.80}' if wrong else 'none', _settable_of(world))
+    if values is not None and not isinstance(values, str):
+        values = np.ravel(values).tolist()  # also of arrays and single numbers
+        if not values:
+            raise ValueError("values is empty; None takes some of the factor's natural range")
     if n is not None:
         more['n'] = n
     if policy is not None:

@@ -20,7 +20,6 @@ from ...core.bootstrap import Draws, bounds
 from ...core.files import check_whole, inside
 from ...core.names import unknown
 from ...core.questions import Answer, load_answers, save_answers
-from ...core.recordings import Recording
 from ...core.scores import check_scores, score_row
 from ...data.worlds.record import record
 from ...evaluate.order import column_ranks
@@ -75,7 +74,8 @@ def use_trial(
     agent = find_agent(task, method, agents)
     played = record(task, _RETURN_EPISODES, policy=agent, seed=seed, progress=False)
     key = dict(study='use', task=task, method=method, seed=seed)
-    rows = [score_row(**key, group='return', target='mean', metric='return', value=_mean_return(played))]
+    mean_return = float(np.mean([np.sum(e.rewards) for e in played]))
+    rows = [score_row(**key, group='return', target='mean', metric='return', value=mean_return)]
     reason = ''
     try:
         answer = Edit(episodes=episodes).ask(agent, played[:1], seed=seed, progress=False)
@@ -89,10 +89,6 @@ def use_trial(
     table = check_scores(pd.DataFrame(rows))
     table.attrs = dict(reason=reason)
     return table
-
-
-def _mean_return(played: Recording) -> float:
-    return float(np.mean([np.sum(e.rewards) for e in played]))
 
 
 def _check_use(p):
