@@ -20,6 +20,7 @@ from PIL import Image
 from srlviz.agents.player import load_agents
 from srlviz.core.metrics import headlines, questions
 from srlviz.core.results import Results, results_of
+from srlviz.evaluate.ask import code_questions
 from srlviz.figures.pictures import figure_png
 from srlviz.figures.scores.matrix import plot_agreement
 from srlviz.studies.matrix.cross_evaluation import CROSS_EVALUATION, MATRIX_VERSION
@@ -57,29 +58,37 @@ def shipped() -> Results | None:
 
 
 def parts(out: Path) -> Iterator[Part]:
-    "A part for each world and seed; a representation that cannot read a world is there if the reason is"
-    matrix = shipped()
-    there = set()
-    if matrix is not None:
-        there = set(matrix.scores[['task', 'seed', 'method']].itertuples(index=False, name=None))
-        recorded = {(world, seed) for world, seed, _ in there}
+    "A part for each world and seed; a question that cannot be answered is there if its reason is"
+    asked = {*code_questions()}
+    answered, reasoned, recorded = set(), set(), set()
+    if (matrix := shipped()) is not None:
+        answered = set(matrix.scores[['method', 'task', 'group', 'seed']].itertuples(index=False, name=None))
+        recorded = {(world, seed) for _, world, _, seed in answered}
         with_agent = {('agent', task) for task, _ in load_agents('shipped')}  # which may not have been there
-        answered = {(method, world) for world, _, method in there}
-        refused = {(method, world) for method, world, _ in matrix.reasons} - answered - with_agent
-        there |= {(world, seed, method) for method, w in refused for world, seed in recorded if w == world}
+        with_agent -= {(name, world) for name, world, _, _ in answered}
+        reasoned = {key for key in matrix.reasons if key[:2] not in with_agent}
     for seed in range(3):
         for world, (n, seeds, seconds) in WORLDS.items():
             if seed >= seeds:
                 continue
-            missing = [name for name in REPRESENTATIONS if (world, seed, name) not in there]
-            grid = dict(world=[world], representation=missing, n=[n], epochs=[EPOCHS], seed=[seed])
+            missing = {}  # questions -> names of the representations that lack them
+            for name in REPRESENTATIONS:
+                has = {q for q in asked if (name, world, q, seed) in answered}
+                if (world, seed) in recorded:
+                    has |= {q for q in asked if (name, world, q) in reasoned}
+                if has != asked:
+                    missing.setdefault(tuple(sorted(asked - has)) if has else (), []).append(name)
 
-            def run(workers, grid=grid):
-                measure(CROSS_EVALUATION, grid, out / f'matrix-{MATRIX_VERSION}', workers)
+            def run(workers, missing=missing, world=world, n=n, seed=seed):
+                grid = dict(world=[world], n=[n], epochs=[EPOCHS], seed=[seed])
+                for asking, names in missing.items():
+                    one = grid | dict(representation=names, questions=[[*asking]])
+                    measure(CROSS_EVALUATION, one, out / f'matrix-{MATRIX_VERSION}', workers)
                 save(out / f'matrix-{MATRIX_VERSION}')
 
-            hours = len(missing) * seconds / 3600
-            yield Part(1, 'matrix', f'{world}, seed {seed}', len(REPRESENTATIONS), len(missing), hours, run)
+            cells = sum(map(len, missing.values()))
+            hours = cells * seconds / 3600
+            yield Part(1, 'matrix', f'{world}, seed {seed}', len(REPRESENTATIONS), cells, hours, run)
 
 
 def four_digits(matrix: Results) -> Results:
@@ -94,7 +103,7 @@ def merged(old: Results | None, new: Results) -> Results:
     "Replace what was measured again"
     if old is None:
         return new
-    keys = ['task', 'seed', 'method']
+    keys = ['task', 'seed', 'method', 'group']
     is_new = pd.MultiIndex.from_frame(old.scores[keys]).isin(pd.MultiIndex.from_frame(new.scores[keys]))
     scores = pd.concat([old.scores[~is_new], new.scores], ignore_index=True)
     cells = set(scores[['method', 'task', 'group']].itertuples(index=False, name=None))
