@@ -386,6 +386,7 @@ class Task(abc.ABC):
     keys: Mapping[str, object] = {}  # keyboard key -> action, for human players
     settable: Sequence[str] = ()  # factors that `with_value` sets, named as in a recording
     not_settable: str = 'the task does not say how its state can be set'  # why there are none
+    beliefs_of: Callable | None = None  # (obs (T, k), actions (T, m)) -> factor -> exact posterior, see `beliefs`
     reset1: Callable  # (record) -> None
     step1: Callable  # (record, action) -> None
     max_steps: int

@@ -18,6 +18,7 @@ import torch
 from ...agents.actions import Acting
 from ...agents.recurrent import task_name
 from ...core.play import spread_factors
+from ...core.recordings import Recording
 from ...core.states import flat_state, shaped_state
 from ..prediction.linear import fit_linear
 
@@ -92,6 +93,10 @@ class ClassProbe:
     def predict(self, codes: np.ndarray) -> np.ndarray:
         """Predict values (N,)."""
         return self.model.predict((codes - self.mean) / self.std)
+
+    def probabilities(self, codes: np.ndarray) -> np.ndarray:
+        """Return the probability of each value, (N, n_values)."""
+        return self.model.predict_proba((codes - self.mean) / self.std)
 
     def between(self, own: np.ndarray, wanted: np.ndarray) -> np.ndarray:
         """Return the directions from own to wanted values, (M, n_codes), of standardised codes."""
@@ -206,7 +211,7 @@ class BatchPlayer:
 
     Raises
     ------
-    ValueError : for another task, a memory without a state, and a network that reads other observations
+    ValueError : for another task, and a network that reads other observations
     """
 
     def __init__(self, network, task: str, parameters: Mapping | None = None):
@@ -217,8 +222,6 @@ class BatchPlayer:
         self.make = partial(gymnasium.make_vec, f'srlviz/{name}-v0', flat=True, copy=True, **parameters or {})
         self.start = network.initial_state(1)
         self.n_codes = flat_state(self.start, 1).shape[1]
-        if self.n_codes == 0:
-            raise ValueError(f"there is no state to edit: the memory {type(network.memory).__name__} has none")
         env = self.make(num_envs=1)
         self.task = env.task
         self.acting = Acting(env.single_action_space)
@@ -230,14 +233,47 @@ class BatchPlayer:
                 f"{name} gives {env.single_observation_space.shape[0]} and takes {n_params}"
             )
 
+    @classmethod
+    def of(cls, agent, recording: Recording | None = None) -> 'BatchPlayer':
+        """Take an agent with a memory, or its network, on its task.
+
+        Parameters
+        ----------
+        agent : such as `MemoryAgent`; or its network
+        recording : of the task, whose name and parameters are read; None: the agent's training task
+
+        Raises
+        ------
+        ValueError : for an agent without a memory, a task that is not given, or another than the agent's
+        """
+        network = getattr(agent, 'network_', agent)
+        if not all(callable(getattr(network, name, None)) for name in ('memory', 'read', 'policy', 'initial_state')):
+            raise ValueError(
+                f"edits need an agent with a memory; got {type(agent).__name__}. Give the agent itself "
+                "(agent.policy(), or load_policy(path)), not its codes"
+            )
+        return cls(network, *_task_of(agent, recording))
+
+    def check_state(self) -> None:
+        """Raise a ValueError if the memory has no state."""
+        if self.n_codes == 0:
+            name = type(self.network.memory).__name__
+            raise ValueError(f"there is no state to edit: the memory {name} has none")
+
     @torch.no_grad()
-    def step(self, obs: np.ndarray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Read observations (N, k) with memories (N, n_codes): actions (N, ...), and the memories after that."""
+    def decide(self, obs: np.ndarray, memory: np.ndarray) -> tuple[torch.Tensor, np.ndarray]:
+        """Read observations (N, k) with memories (N, n_codes): parameters of the actions' distribution (N, n_params),
+        and the memories after that."""
         rows = torch.from_numpy(np.ascontiguousarray(obs[:, self.columns], np.float32))
         state = shaped_state(torch.from_numpy(np.asarray(memory, np.float32)), self.start)
         y, state = self.network.memory(self.network.read(rows[:, None]), state)
-        actions = self.acting.chosen(self.network.policy(y[:, 0]), (), greedy=True)
-        return actions, flat_state(state, len(rows)).numpy()
+        return self.network.policy(y[:, 0]), flat_state(state, len(rows)).numpy()
+
+    def step(self, obs: np.ndarray, memory: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Read observations (N, k) with memories (N, n_codes): the most likely actions (N, ...), and the memories after
+        that."""
+        params, memory = self.decide(obs, memory)
+        return self.acting.chosen(params, (), greedy=True), memory
 
     def first(self, n: int) -> np.ndarray:
         """Return the memory at the start of n episodes, (n, n_codes)."""
@@ -287,6 +323,24 @@ class BatchPlayer:
             obs = envs.step(own if actions is None else actions[t])[0]
         return memories, records
 
+    def twin(self, starts: np.ndarray, rows: np.ndarray, actions: np.ndarray) -> np.ndarray:
+        """Return memories (M, n_codes) after another history.
+
+        Parameters
+        ----------
+        starts : (M,) records at the start of the other history, see `Task.with_value`
+        rows : (M,) row of each episode
+        actions : (T, M, ...) of the agent in its own history. Where the hidden state does not depend on them, the agent
+            plays the other history itself
+        """
+        kept, kept_records = self.replay(starts, rows, actions)
+        own, own_records = self.replay(starts, rows)
+        states = [self.factors(records) for records in (kept_records, own_records)]
+        is_free = np.ones(len(starts), bool)  # whether the agent may act itself: the hidden state is the same
+        for name in states[0]:
+            is_free &= states[0][name] == states[1][name]
+        return np.where(is_free[:, None], own, kept)
+
     def play_on(self, records: np.ndarray, memory: np.ndarray, n_rows: int) -> np.ndarray:
         """Play some rows from records (M,) on, with memories (M, n_codes).
 
@@ -314,6 +368,19 @@ class BatchPlayer:
     def factors(self, records: np.ndarray) -> dict[str, np.ndarray]:
         """Return the columns of the hidden state of records (M,), named as in a recording."""
         return spread_factors(self.task.factors_of(records))
+
+
+def _task_of(agent, recording: Recording | None) -> tuple[str, Mapping]:
+    "Name and parameters of the task: of the recording, or of the agent"
+    trained = str(getattr(agent, 'task', '') or '')
+    if recording is None:
+        if not trained:
+            raise ValueError("the agent does not name its task: give a recording of it, record_pomdp(task, 1)")
+        return trained, {}
+    name = str(recording.meta.get('task', recording.name))
+    if trained and trained != name:
+        raise ValueError(f"the agent is of the task {trained!r:.80}, and the recording is of another one, {name!r:.80}")
+    return name, recording.meta.get('parameters') or {}
 
 
 def _columns_read(task, n_in: int) -> np.ndarray | None:

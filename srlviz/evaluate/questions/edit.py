@@ -20,7 +20,6 @@ from ...core.metrics import Metric
 from ...core.names import unknown
 from ...core.parameters import one_of, within
 from ...core.questions import Answer, Question
-from ...core.recordings import Recording
 from ...core.training import threads
 from ..memories.edits import KINDS, BatchPlayer, Directions, NumberProbe, Played
 from ..prediction.linear import constants, skills
@@ -256,13 +255,7 @@ class FactorEdits:
         if not len(wanted):
             return np.zeros_like(memory)
         starts = self._starts(moments, wanted)
-        kept, kept_records = self.player.replay(starts, moments.at, self.actions[:, moments.episode])
-        own, own_records = self.player.replay(starts, moments.at)
-        states = [self.player.factors(records) for records in (kept_records, own_records)]
-        is_free = np.ones(len(wanted), bool)  # whether the agent may act itself: the hidden state is the same
-        for name in states[0]:
-            is_free &= states[0][name] == states[1][name]
-        return np.where(is_free[:, None], own, kept) - memory
+        return self.player.twin(starts, moments.at, self.actions[:, moments.episode]) - memory
 
     def follows(self) -> np.ndarray:
         """Return how far the probe's reading follows each twin (M,): 1 if it changes with the factor, 0 if it stays."""
@@ -494,37 +487,14 @@ class Edit(Question):
         recording : of the task, whose name and parameters are read, not its episodes; None: the agent's training task
         """
         check_whole(seed, 'seed')
-        task, parameters = _task_of(subject, recording)
+        player = BatchPlayer.of(subject, recording)
+        player.check_state()
         with threads(1):
-            player = BatchPlayer(_network_of(self, subject), task, parameters)
             return _Asked(self, player, seed).answer()
 
     @classmethod
     def answer_class(cls):
         return EditAnswer
-
-
-def _network_of(question: Question, subject):
-    network = getattr(subject, 'network_', subject)
-    if not all(callable(getattr(network, name, None)) for name in ('memory', 'read', 'policy', 'initial_state')):
-        raise ValueError(
-            f"the question {question.name!r} needs an agent with a memory; got {type(subject).__name__}. Give the "
-            "agent itself (agent.policy(), or load_policy(path)), not its codes"
-        )
-    return network
-
-
-def _task_of(subject, recording: Recording | None) -> tuple[str, Mapping]:
-    "Name and parameters of the task: of the recording, or of the agent"
-    trained = str(getattr(subject, 'task', '') or '')
-    if recording is None:
-        if not trained:
-            raise ValueError("the agent does not name its task: give a recording of it, record_pomdp(task, 1)")
-        return trained, {}
-    name = str(recording.meta.get('task', recording.name))
-    if trained and trained != name:
-        raise ValueError(f"the agent is of the task {trained!r:.80}, and the recording is of another one, {name!r:.80}")
-    return name, recording.meta.get('parameters') or {}
 
 
 class _Asked:
