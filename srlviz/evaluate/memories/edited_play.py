@@ -289,7 +289,7 @@ class EditedPlay:
         return Course(np.concatenate(records), *map(np.stack, (before, states, params, actions)))
 
     def beliefs(self, course: Course, factor: str) -> np.ndarray:
-        """Return what the probe says of each row, after edits: (T, n_values), NaN where a leading factor has none yet."""
+        """Return what the probe says of each row after edits, (T, n_values); NaN in row 0 if the factor leads."""
         reading = self.reading(factor)
         found = reading.probabilities(course.states)
         if reading.leads:
