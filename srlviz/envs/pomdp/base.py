@@ -313,7 +313,8 @@ class FactorNote(NamedTuple):
     """Label of a factor.
 
     `label` and `unit`; the `names` of its values 0, 1, 2, ..., if it is a category; the names of its `columns`, if it
-    has several with different meanings; the `kind` of whole numbers, or '' if their values decide it.
+    has several with different meanings; the `kind` of whole numbers, or '' if their values decide it; the label of
+    `one` column, with {} for its number.
     """
 
     label: str
@@ -321,6 +322,7 @@ class FactorNote(NamedTuple):
     names: Sequence[str] = ()
     columns: Sequence[str] = ()
     kind: str = 'categorical'
+    one: str = ''
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #b0ca0ee8
 _OPTIONS = 'flat', 'previous_action', 'legacy', 'render_mode', 'reveal'  # of every task, besides its parameters

@@ -589,8 +589,8 @@ class MineSweeper(POMDP):
     reset1 = staticmethod(_minesweeper_reset)
     step1 = staticmethod(_minesweeper_step)
     factor_notes = dict(
-        mines=FactorNote('mines', names=('clear', 'mine')),
-        opened=FactorNote('opened', names=('shut', 'open')),
+        mines=FactorNote('mines', names=('clear', 'mine'), one='tile {}: mine or clear'),
+        opened=FactorNote('opened', names=('shut', 'open'), one='tile {}: open or shut'),
         left=FactorNote('still to be opened', 'tiles'),
     )
 
