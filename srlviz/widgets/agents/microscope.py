@@ -104,8 +104,16 @@ def edit_sentence(play: EditedPlay, original: Course, edited: Course, changes: S
     if len(edited) != len(original):
         words += f', and the episode ends after {len(edited)} rows instead of {len(original)}'
     parts = [f'{"; ".join(edit_words(play, change) for change in changes)}: {words}.']
+    parts += [_same_sentence(play, edited, change) for change in changes]
     parts += [_due_sentence(play, original, edited, change) for change in changes]
     return ' '.join(filter(None, parts))
+
+
+def _same_sentence(play: EditedPlay, edited: Course, change: Change) -> str:
+    "Say that the memory said so before the edit, if it did"
+    reading = play.reading(change.factor)
+    before = reading.probabilities(edited.before[[change.t]]).argmax()
+    return 'It said so before.' if before == reading.place(np.array([change.value]))[0] else ''
 
 
 def _due_sentence(play: EditedPlay, original: Course, edited: Course, change: Change) -> str:
@@ -371,6 +379,7 @@ class BeliefMicroscope(Explorer):
             actions=actions,
             action_signs=action_signs,
             panels=[self._panel(name) for name in self.shown],
+            words=f'{_said(play, self.factor)} {self.kind[:1].upper()}{self.kind[1:]} adds {CHANGE_KINDS[self.kind]}.',
             note=_NOTE,
         )
 
@@ -424,8 +433,8 @@ class BeliefMicroscope(Explorer):
 
 
 _NOTE = (
-    'A frame marks the truth. Dots are actions that were rewarded, crosses punished. Press a value in “its memory '
-    'says”: the memory is moved after that row, and the agent plays on; orange is what that changed.'
+    'A frame marks the truth; green dots are actions that were rewarded, red crosses punished; orange is the edit, and '
+    'what it changed. An edit moves the memory after its row.'
 )
 
 
@@ -446,6 +455,11 @@ def _factor_entry(play: EditedPlay, name: str) -> dict:
     "A factor in a scene; factors that were not shown yet are not read"
     entry = dict(name=name, label=play.words.factor(name))
     if name in play.readings:
-        words = f'{entry["label"]}: {_reading_words(play, name)}'
-        entry |= dict(readable=_is_readable(play, name), words=words[:1].upper() + words[1:] + '.')
+        entry |= dict(readable=_is_readable(play, name))
     return entry
+
+
+def _said(play: EditedPlay, factor: str) -> str:
+    "How well a factor is read, as a sentence"
+    words = f'{play.words.factor(factor)}: {_reading_words(play, factor)}.'
+    return words[:1].upper() + words[1:]
