@@ -30,7 +30,7 @@ function blocksOf(scene) {
       else found.push({ kind: 'text', name: 'plays', cells: line.chosen.map(String), changed });
       return found;
     };
-    const total = line => `return ${line.total.toFixed(2).replace('-', '−')}`;
+    const total = line => `Return ${line.total.toFixed(2).replace('-', '−')}`;
     blocks.push({ title: panel.name, words: panel.cannot || `${total(original)}${edited ? '' : '. Press a cell of “memory says”: the memory will say that, and the agent plays on.'}`, bands: bands(original, []) });
     if (edited) {
       const last = bands(edited, panel.edits, original);
