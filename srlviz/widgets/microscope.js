@@ -65,7 +65,7 @@ function microscope(element, host) {
   const nRows = () => Math.max(1, ...blocks.flatMap(b => b.bands.map(band => band.cells.length)));
   const pressed = () => places.filter(p => p.band.press !== undefined && p.band.press === panel);
   function edit(v, how) {
-    if (scene.blocks) return host.press(panel, scene.t, v);
+    if (scene.blocks) return;
     const { cannot } = scene.panels[panel];
     if (cannot) { tell(cannot); return; }
     host.press(panel, scene.t, v, how);
@@ -79,12 +79,12 @@ function microscope(element, host) {
   }
   const colourOf = (words, c) => words === '♥' || words === '♦' ? '#D22F4B' : c.ink;
   const mix = ({ low, high }, p) => `rgb(${low.map((a, i) => Math.round(a + (high[i] - a) * p)).join()})`;
-  const lineHeight = band => band.kind === 'text' ? 20 : band.kind === 'images' ? band.height ?? 60 : Math.max(7, Math.min(scene.panels?.length > 1 ? 12 : 15, 120 / band.labels.length));
+  const lineHeight = band => band.kind === 'text' ? 20 : band.kind === 'images' ? Math.round((cell - 1) * (band.aspect ?? 1)) : Math.max(7, Math.min(scene.panels?.length > 1 ? 12 : 15, 120 / band.labels.length));
   const bandHeight = band => band.kind === 'heat' ? lineHeight(band) * band.labels.length : lineHeight(band);
   function layOut() {
     const width = Math.max(420, stage.clientWidth || 900), n = nRows(), g = canvas.getContext('2d'), ratio = globalThis.devicePixelRatio || 1;
     g.setTransform(1, 0, 0, 1, 0, 0);
-    cell = Math.min(34, (width - GUTTER - RIGHT) / n);
+    cell = Math.min(scene.cell ?? 34, (width - GUTTER - RIGHT) / n);
     let y = 4;
     places = [];
     for (const block of blocks) {
@@ -137,7 +137,7 @@ function microscope(element, host) {
       band.labels.forEach((label, v) => { if (h >= 9 || v % 2 === 0) text(fit(g, label, 60), GUTTER - 6, y + h * (v + .5), 'right', colourOf(label, c)); });
       band.cells.forEach((column, t) => {
         if (!column) return;
-        column.forEach((p, v) => { g.fillStyle = mix(c, band.signed ? Math.min(1, Math.abs(p)) : p); g.fillRect(x(t) + .5, y + v * h + .5, cell - 1, h - 1); });
+        column.forEach((p, v) => { g.fillStyle = mix(c, p); g.fillRect(x(t) + .5, y + v * h + .5, cell - 1, h - 1); });
         const at = v => [x(t) + cell / 2, y + (v + .5) * h], truth = band.truth?.[t];
         if (truth >= 0) { g.strokeStyle = c.ink; g.lineWidth = 1.2; g.strokeRect(x(t) + 1, y + truth * h + 1, cell - 2, h - 2); }
         if (band.chosen) {
@@ -192,6 +192,7 @@ function microscope(element, host) {
     return `${where}. ${place.block.title ? `${place.block.title}: ` : ''}${band.name} ${best}${truth}${right}${hint}`;
   }
   canvas.addEventListener('pointermove', event => {
+    if (event.buttons && canvas.hasPointerCapture(event.pointerId)) { const t = Math.floor((event.clientX - canvas.getBoundingClientRect().left - GUTTER) / cell); if (t !== scene.t) moveTo(t); return; }
     const at = under(event), words = at ? wordsOf(at) : '';
     canvas.style.cursor = at?.place?.band.press !== undefined ? 'pointer' : at ? 'col-resize' : '';
     tip.hidden = !words;
@@ -205,7 +206,7 @@ function microscope(element, host) {
     const at = under(event);
     if (!at) return;
     tip.hidden = true;
-    if (at.place?.band.press !== undefined && at.v >= 0) { panel = at.place.band.press; value = at.v; moveTo(at.t, true); edit(at.v); } else moveTo(at.t);
+    if (at.place?.band.press !== undefined && at.v >= 0) { panel = at.place.band.press; value = at.v; moveTo(at.t, true); edit(at.v); } else { canvas.setPointerCapture(event.pointerId); moveTo(at.t); }
   });
   function moveTo(t, quiet = false) {
     scene.t = Math.max(0, Math.min(nRows() - 1, t));
@@ -246,6 +247,8 @@ function microscope(element, host) {
     fill(agent.select, agents, scene.agent);
     fill(second.select, ['', ...agents.filter(name => name !== scene.agent)], scene.second ?? '', v => v || 'no other');
     agent.line.hidden = second.line.hidden = agents.length < 2;
+    for (const [line, name, words] of [[agent.line, 'agent', 'Agent'], [factor.line, 'factor', 'Hidden factor']]) line.firstChild.textContent = scene.roles?.[name] ?? words;
+    next.textContent = scene.roles?.next ?? 'Next episode';
     kind.line.hidden = swap.hidden = slider.parentElement.hidden = !scene.kinds;
     next.hidden = scene.episode === undefined;
     slider.value = scene.length ?? 1;
