@@ -43,8 +43,9 @@ function blocksOf(scene) {
 
 /** Draw scenes into an element. The host has press(panel, t, value, kind), undo(), reset() and set(name, value). */
 function microscope(element, host) {
-  const GUTTER = 118, RIGHT = 14, ORANGE = '#E0661A', GREEN = '#009E73';
+  const RIGHT = 14, ORANGE = '#E0661A', GREEN = '#009E73';
   let scene = null, blocks = [], places = [], value = 0, panel = 0, hovered = null, cell = 18;
+  const gutter = () => scene?.gutter ?? 118;      // px left of the cells
   const option = (v, words, chosen) => { const o = make('option', { value: v }, words); o.selected = v === chosen; return o; };
   const choose = (words, name) => { const select = make('select', { 'aria-label': words, onchange: () => host.set(name, select.value) }); return { select, line: make('label', {}, words, select) }; };
   const factor = choose('Hidden factor', 'factor'), kind = choose('Direction', 'kind'), agent = choose('Agent', 'agent'), second = choose('beside', 'second');
@@ -79,18 +80,18 @@ function microscope(element, host) {
   }
   const colourOf = (words, c) => words === '♥' || words === '♦' ? '#D22F4B' : c.ink;
   const mix = ({ low, high }, p) => `rgb(${low.map((a, i) => Math.round(a + (high[i] - a) * p)).join()})`;
-  const lineHeight = band => band.kind === 'text' ? 20 : band.kind === 'images' ? Math.round((cell - 1) * (band.aspect ?? 1)) : Math.max(7, Math.min(scene.panels?.length > 1 ? 12 : 15, 120 / band.labels.length));
+  const lineHeight = band => band.kind === 'text' ? 20 : band.kind === 'images' ? Math.round((cell - 1) * (band.aspect ?? 1)) : Math.max(7, Math.min((scene.panels ?? scene.blocks).length > 2 || scene.panels?.length > 1 ? 12 : 15, 120 / band.labels.length));
   const bandHeight = band => band.kind === 'heat' ? lineHeight(band) * band.labels.length : lineHeight(band);
   function layOut() {
     const width = Math.max(420, stage.clientWidth || 900), n = nRows(), g = canvas.getContext('2d'), ratio = globalThis.devicePixelRatio || 1;
     g.setTransform(1, 0, 0, 1, 0, 0);
-    cell = Math.min(scene.cell ?? 34, (width - GUTTER - RIGHT) / n);
+    cell = Math.min(scene.cell ?? 34, (width - gutter() - RIGHT) / n);
     let y = 4;
     places = [];
     for (const block of blocks) {
       block.top = y;
       g.font = '600 13px system-ui, sans-serif';
-      const from = block.title ? Math.max(GUTTER, 12 + g.measureText(block.title).width) : GUTTER;
+      const from = block.title ? Math.max(gutter(), 12 + g.measureText(block.title).width) : gutter();
       g.font = '13px system-ui, sans-serif';
       block.lines = wrapped(g, block.words ?? '', width - from - 6).map((words, k) => ({ words, x: from, y: y + 11 + 17 * k }));
       if (block.title || block.words) y += 5 + 17 * Math.max(1, block.lines.length);
@@ -110,7 +111,7 @@ function microscope(element, host) {
     g.setTransform(ratio, 0, 0, ratio, 0, 0);
     g.clearRect(0, 0, width, height);
     g.textBaseline = 'middle';
-    const x = t => GUTTER + t * cell, text = (words, at, y, align = 'left', colour = c.ink) => { g.textAlign = align; g.fillStyle = colour; g.fillText(words, at, y); };
+    const x = t => gutter() + t * cell, text = (words, at, y, align = 'left', colour = c.ink) => { g.textAlign = align; g.fillStyle = colour; g.fillText(words, at, y); };
     g.fillStyle = c.here;
     g.fillRect(x(scene.t), 0, cell, height - 18);
     for (const block of blocks) {
@@ -123,7 +124,7 @@ function microscope(element, host) {
     for (const { band, y } of places) {
       const h = lineHeight(band);
       font(12);
-      text(fit(g, band.name, GUTTER - (band.labels ? 26 : 8)), 4, band.labels ? y + 7 : y + h / 2, 'left', c.muted);
+      text(fit(g, band.name, scene.gutter ? 84 : gutter() - (band.labels ? 26 : 8)), 4, band.labels ? y + 7 : y + h / 2, 'left', c.muted);
       if (band.kind === 'text') {
         font(Math.min(14, cell - 1));
         band.cells.forEach((words, t) => {
@@ -132,9 +133,9 @@ function microscope(element, host) {
         });
         continue;
       }
-      if (band.kind === 'images') { band.cells.forEach((image, t) => { if (image.complete && image.naturalWidth) { g.imageSmoothingEnabled = !band.pixelated; g.drawImage(image, x(t) + .5, y, cell - 1, h); } }); continue; }
+      if (band.kind === 'images') { band.cells.forEach((image, t) => { if (image.complete && image.naturalWidth) { g.imageSmoothingEnabled = !(band.pixelated && image.naturalWidth < cell * ratio); g.drawImage(image, x(t) + .5, y, cell - 1, h); } }); continue; }
       font(Math.min(12, h));
-      band.labels.forEach((label, v) => { if (h >= 9 || v % 2 === 0) text(fit(g, label, 60), GUTTER - 6, y + h * (v + .5), 'right', colourOf(label, c)); });
+      band.labels.forEach((label, v) => { if (h >= 9 || v % 2 === 0) text(fit(g, label, gutter() - 60), gutter() - 6, y + h * (v + .5), 'right', colourOf(label, c)); });
       band.cells.forEach((column, t) => {
         if (!column) return;
         column.forEach((p, v) => { g.fillStyle = mix(c, p); g.fillRect(x(t) + .5, y + v * h + .5, cell - 1, h - 1); });
@@ -174,7 +175,7 @@ function microscope(element, host) {
 
   // what stands under the pointer, in words
   function under(event) {
-    const box = canvas.getBoundingClientRect(), px = event.clientX - box.left, py = event.clientY - box.top, t = Math.floor((px - GUTTER) / cell);
+    const box = canvas.getBoundingClientRect(), px = event.clientX - box.left, py = event.clientY - box.top, t = Math.floor((px - gutter()) / cell);
     const place = places.find(p => py >= p.y - 3 && py < p.y + p.height + 3);
     if (t < 0 || t >= nRows()) return null;
     const v = place?.band.kind === 'heat' ? Math.max(0, Math.min(place.band.labels.length - 1, Math.floor((py - place.y) / lineHeight(place.band)))) : -1;
@@ -192,7 +193,7 @@ function microscope(element, host) {
     return `${where}. ${place.block.title ? `${place.block.title}: ` : ''}${band.name} ${best}${truth}${right}${hint}`;
   }
   canvas.addEventListener('pointermove', event => {
-    if (event.buttons && canvas.hasPointerCapture(event.pointerId)) { const t = Math.floor((event.clientX - canvas.getBoundingClientRect().left - GUTTER) / cell); if (t !== scene.t) moveTo(t); return; }
+    if (event.buttons && canvas.hasPointerCapture(event.pointerId)) { const t = Math.floor((event.clientX - canvas.getBoundingClientRect().left - gutter()) / cell); if (t !== scene.t) moveTo(t); return; }
     const at = under(event), words = at ? wordsOf(at) : '';
     canvas.style.cursor = at?.place?.band.press !== undefined ? 'pointer' : at ? 'col-resize' : '';
     tip.hidden = !words;

@@ -26,7 +26,7 @@ from .agents.microscope import MicroscopeView
 from .base import Explorer, on_change
 
 # %% ../../nbs/08_widgets/11_twin_explorer.ipynb #4f933d35
-_N_BINS, _N_OTHERS, _N_MOVING = 11, 5, 8  # rows of the factor, of other factors, of codes
+_N_BINS, _N_OTHERS, _N_MOVING = 11, 4, 5  # rows of the factor, of other factors, of codes
 
 
 class TwinReadings:
@@ -85,7 +85,7 @@ def _sentence(answer: Answer, factor: str) -> str:
     return words.replace('-', '−') + '. Right would be 1 and 0.'
 
 # %% ../../nbs/08_widgets/11_twin_explorer.ipynb #2ed5ba51
-_CELL = 84  # pixels of a twin, at most
+_CELL, _GUTTER = 84, 196  # pixels of a twin, at most, and left of all
 
 
 class TwinExplorer(Explorer):
@@ -232,6 +232,7 @@ class TwinExplorer(Explorer):
             columns=values,
             axis=self.factor,
             cell=_CELL,
+            gutter=_GUTTER,
             factors=[dict(name=name, label=pretty(name)) for name in self.factors],
             factor=self.factor,
             agents=[*self.answers],
@@ -242,7 +243,7 @@ class TwinExplorer(Explorer):
             t=self.t,
             words=f'Moment {self.moment + 1} of {len(self.moments(self.factor))}: one episode, changed in this alone.',
             note='A frame marks the value that was set, a dot the reading; blue are readings of other factors, and '
-            'codes, that move though only this factor was set: the darker, the more standard deviations (black: 2).',
+            'codes, that move though only this factor was set: the darker, the further (darkest: 2 standard deviations).',
         )
 
     def _block(self, name: str) -> dict:
@@ -251,11 +252,11 @@ class TwinExplorer(Explorer):
         answer = self.answers[name]
         low, high = (f(np.r_[r.value, r.reading]) for f in (np.min, np.max))
         distinct = np.unique(r.value)
-        centres = distinct if len(distinct) <= _N_BINS else np.linspace(low, high, _N_BINS)
+        centres = distinct if high - low < _N_BINS else np.linspace(low, high, _N_BINS)
         place = lambda x: np.abs(np.asarray(x, float)[:, None] - centres).argmin(1).tolist()
         reads = dict(
             kind='heat',
-            name='its probe reads',
+            name='reads',
             labels=[f'{x:.3g}' for x in centres[::-1]],
             cells=[[0.0] * len(centres)] * len(r.value),
             truth=[len(centres) - 1 - i for i in place(r.value)],
