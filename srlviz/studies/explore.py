@@ -384,6 +384,8 @@ def _open_agents(agents, recording, widget, options):
     tasks = [agent.task for agent in agents.values()]
     task = options.pop('task', '') or max(sorted(tasks), key=tasks.count)
     playing = {name.removesuffix(f' on {task}'): agent for name, agent in agents.items() if agent.task == task}
+    if widget == 'BeliefMicroscope':
+        return catalog('widgets')[widget](playing, **options)
     options = dict(policy=next(iter(playing))) | options
     return catalog('widgets')['EnvironmentExplorer'](task, playing, flat=True, **options)
 
@@ -513,7 +515,7 @@ WIDGETS = {
     'codes': Widgets(_OF_CODES, _open_codes),
     'maps': Widgets(('CodesExplorer',), _open_maps),
     'memories': Widgets(('MemoryExplorer',), _open_memories),
-    'agents': Widgets(('EnvironmentExplorer', 'MemoryExplorer', 'MMERDashboard'), _open_agents),
+    'agents': Widgets(('EnvironmentExplorer', 'BeliefMicroscope', 'MemoryExplorer', 'MMERDashboard'), _open_agents),
     'scores': Widgets((), _open_scores, boards=True),
     'answers': Widgets((), _open_answers, boards=True),
     'results': Widgets((*_OF_CODES, 'Workbench'), _open_results, boards=True),

@@ -10,11 +10,11 @@ const SCOPE_KEYS = [
 
 /** The blocks of a scene of agents: titles, and bands of text or of probabilities over its rows. */
 function blocksOf(scene) {
-  const blocks = [], factor = scene.factors.find(f => f.name === scene.factor) ?? { label: scene.factor };
+  const blocks = [];
   const heat = (name, labels, cells, more) => ({ kind: 'heat', name, labels, cells, ...more });
   const world = (line, name = '') => ({ title: name, bands: [
-    { kind: 'text', name: 'it saw', cells: line.saw },
-    { kind: 'text', name: `true: ${factor.label}`, cells: line.truth.map(v => v < 0 ? '' : scene.signs[v]) },
+    { kind: 'text', name: 'saw', cells: line.saw },
+    { kind: 'text', name: 'truth', cells: line.truth.map(v => v < 0 ? '' : scene.signs[v]) },
     ...(line.posterior ? [heat('can be known', scene.signs, line.posterior, { truth: line.truth })] : []),
   ] });
   const same = (a, b) => a.saw.length === b.saw.length && a.saw.every((text, t) => text === b.saw[t]);
@@ -25,16 +25,16 @@ function blocksOf(scene) {
     const bands = (line, edits, before) => {
       const changed = before && line.chosen.map((action, t) => action !== before.chosen[t]);
       const found = [];
-      if (line.belief) found.push(heat('its memory says', scene.signs, line.belief, { truth: line.truth, press: k, edits, wide: true }));
-      if (line.policy) found.push(heat('it plays', scene.action_signs, line.policy, { chosen: line.chosen, right: line.right, changed }));
-      else found.push({ kind: 'text', name: 'it plays', cells: line.chosen.map(String), changed });
+      if (line.belief) found.push(heat('memory says', scene.signs, line.belief, { truth: line.truth, press: k, edits, wide: true }));
+      if (line.policy) found.push(heat('plays', scene.action_signs, line.policy, { chosen: line.chosen, right: line.right, changed }));
+      else found.push({ kind: 'text', name: 'plays', cells: line.chosen.map(String), changed });
       return found;
     };
-    const total = line => `return ${line.total.toFixed(2).replace('-', '−')}`;
-    blocks.push({ title: panel.name, words: `${panel.cannot || total(original)}`, bands: bands(original, []) });
+    const total = line => `Return ${line.total.toFixed(2).replace('-', '−')}`;
+    blocks.push({ title: panel.name, words: panel.cannot || `${total(original)}${edited ? '' : '. Press a cell of “memory says”: the memory will say that, and the agent plays on.'}`, bands: bands(original, []) });
     if (edited) {
       const last = bands(edited, panel.edits, original);
-      if (!same(original, edited)) last.unshift({ kind: 'text', name: 'it saw', cells: edited.saw, changed: edited.saw.map((text, t) => text !== original.saw[t]) });
+      if (!same(original, edited)) last.unshift({ kind: 'text', name: 'saw', cells: edited.saw, changed: edited.saw.map((text, t) => text !== original.saw[t]) });
       blocks.push({ title: `${panel.name}, edited`, words: `${total(edited)}. ${panel.sentence}`, bands: last, edited: true });
     }
   });
@@ -77,21 +77,27 @@ function microscope(element, host) {
     const style = getComputedStyle(root), read = (name, otherwise) => style.getPropertyValue(name).trim() || otherwise;
     return { ink: style.color, muted: read('--scope-muted', '#5b6169'), low: read('--scope-low', '#eef2f6').match(/\w\w/g).map(h => parseInt(h, 16)), high: read('--scope-high', '#0a5a9c').match(/\w\w/g).map(h => parseInt(h, 16)), here: read('--scope-here', 'rgba(224,102,26,.13)') };
   }
+  const colourOf = (words, c) => words === '♥' || words === '♦' ? '#D22F4B' : c.ink;
   const mix = ({ low, high }, p) => `rgb(${low.map((a, i) => Math.round(a + (high[i] - a) * p)).join()})`;
-  const lineHeight = band => band.kind === 'text' ? 20 : band.kind === 'images' ? band.height ?? 60 : Math.max(7, Math.min(15, 120 / band.labels.length));
+  const lineHeight = band => band.kind === 'text' ? 20 : band.kind === 'images' ? band.height ?? 60 : Math.max(7, Math.min(scene.panels?.length > 1 ? 12 : 15, 120 / band.labels.length));
   const bandHeight = band => band.kind === 'heat' ? lineHeight(band) * band.labels.length : lineHeight(band);
   function layOut() {
-    const width = Math.max(420, stage.clientWidth || 900), n = nRows();
+    const width = Math.max(420, stage.clientWidth || 900), n = nRows(), g = canvas.getContext('2d'), ratio = globalThis.devicePixelRatio || 1;
+    g.setTransform(1, 0, 0, 1, 0, 0);
     cell = Math.min(34, (width - GUTTER - RIGHT) / n);
     let y = 4;
     places = [];
     for (const block of blocks) {
       block.top = y;
-      if (block.title || block.words) y += 22;
+      g.font = '600 13px system-ui, sans-serif';
+      const from = block.title ? Math.max(GUTTER, 12 + g.measureText(block.title).width) : GUTTER;
+      g.font = '13px system-ui, sans-serif';
+      block.lines = wrapped(g, block.words ?? '', width - from - 6).map((words, k) => ({ words, x: from, y: y + 11 + 17 * k }));
+      if (block.title || block.words) y += 5 + 17 * Math.max(1, block.lines.length);
       for (const band of block.bands) { places.push({ band, block, y, height: bandHeight(band) }); y += bandHeight(band) + 7; }
       y += 5;
     }
-    const height = y + 20, ratio = globalThis.devicePixelRatio || 1;
+    const height = y + 20;
     if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
       canvas.width = Math.round(width * ratio); canvas.height = Math.round(height * ratio);
       canvas.style.width = `${width}px`; canvas.style.height = `${height}px`;
@@ -111,9 +117,8 @@ function microscope(element, host) {
       if (!block.title && !block.words) continue;
       font(13, '600');
       text(block.title, 4, block.top + 11, 'left', block.edited ? '#C2530F' : c.ink);
-      const from = Math.max(GUTTER, 12 + g.measureText(block.title).width);
       font(13);
-      if (block.words) text(fit(g, block.words, width - from - 6), from, block.top + 11, 'left', block.edited ? c.ink : c.muted);
+      for (const line of block.lines) text(line.words, line.x, line.y, 'left', block.edited ? c.ink : c.muted);
     }
     for (const { band, y } of places) {
       const h = lineHeight(band);
@@ -123,13 +128,13 @@ function microscope(element, host) {
         font(Math.min(14, cell - 1));
         band.cells.forEach((words, t) => {
           if (band.changed?.[t]) { g.fillStyle = c.here; g.fillRect(x(t), y, cell, h); }
-          if (cell >= 10) text(fit(g, String(words), cell - 1), x(t) + cell / 2, y + h / 2, 'center', band.changed?.[t] ? '#C2530F' : c.ink);
+          if (cell >= 10) text(fit(g, String(words), cell - 1), x(t) + cell / 2, y + h / 2, 'center', band.changed?.[t] ? '#C2530F' : colourOf(words, c));
         });
         continue;
       }
       if (band.kind === 'images') { band.cells.forEach((image, t) => { if (image.complete && image.naturalWidth) { g.imageSmoothingEnabled = !band.pixelated; g.drawImage(image, x(t) + .5, y, cell - 1, h); } }); continue; }
       font(Math.min(12, h));
-      band.labels.forEach((label, v) => { if (h >= 9 || v % 2 === 0) text(fit(g, label, 60), GUTTER - 6, y + h * (v + .5), 'right', c.ink); });
+      band.labels.forEach((label, v) => { if (h >= 9 || v % 2 === 0) text(fit(g, label, 60), GUTTER - 6, y + h * (v + .5), 'right', colourOf(label, c)); });
       band.cells.forEach((column, t) => {
         if (!column) return;
         column.forEach((p, v) => { g.fillStyle = mix(c, band.signed ? Math.min(1, Math.abs(p)) : p); g.fillRect(x(t) + .5, y + v * h + .5, cell - 1, h - 1); });
@@ -150,6 +155,14 @@ function microscope(element, host) {
     for (let t = 0; t < n; t += names ? 1 : every) text(names ? fit(g, names[t], cell - 2) : String(t), x(t) + cell / 2, height - 9, 'center', c.muted);
     text(scene.axis ?? 'row', 4, height - 9, 'left', c.muted);
     root.dataset.shown = scene.shown ?? '';
+  }
+  function wrapped(g, words, width) {
+    const lines = [];
+    let line = '';
+    for (const word of words.split(' ')) {
+      if (line && g.measureText(`${line} ${word}`).width > width) { lines.push(line); line = word; } else line = line ? `${line} ${word}` : word;
+    }
+    return line ? [...lines, line] : lines;
   }
   function cross(g, cx, cy, r) { g.moveTo(cx - r, cy - r); g.lineTo(cx + r, cy + r); g.moveTo(cx - r, cy + r); g.lineTo(cx + r, cy - r); g.stroke(); }
   function fit(g, words, width) {
@@ -240,7 +253,7 @@ function microscope(element, host) {
     const edits = (scene.panels ?? []).flatMap(p => p.edits);
     undo.disabled = reset.disabled = !edits.length;
     undo.hidden = reset.hidden = !scene.panels;
-    readable.textContent = scene.words ?? (scene.factors ?? []).find(f => f.name === scene.factor)?.words ?? '';
+    readable.textContent = scene.words ?? '';
     foot.textContent = scene.note ?? '';
     value = Math.min(value, (scene.values?.length ?? 1) - 1);
     panel = Math.min(panel, (scene.panels?.length ?? 1) - 1);

@@ -179,7 +179,16 @@ class Words:
 
 # %% ../../../nbs/06_evaluate/memories/04_edited_play.ipynb #2e706c9a
 TWIN, RANDOM = 'twin', 'random'
-CHANGE_KINDS = (*KINDS, TWIN, RANDOM)
+CHANGE_KINDS = {  # kind -> what it adds to the memory
+    'standardised probe': 'the shortest step after which the probe reads the value, in standard deviations',
+    'raw probe': 'the shortest step after which the probe reads the value, in the units of the memory',
+    'class means': 'the difference between the mean memories of two values',
+    'subspace swap': 'what another memory with this value has in the subspace of the class means',
+    'LDA': 'the shortest step in the direction of linear discriminant analysis',
+    TWIN: 'the memory of another history, in which the factor has this value',
+    RANDOM: 'a push as long as that of the class means, in a random direction: it should do nothing',
+}
+assert {*KINDS} < {*CHANGE_KINDS}
 
 
 class Change(NamedTuple):
