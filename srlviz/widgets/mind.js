@@ -423,7 +423,7 @@ class Mind {
         memory = Float64Array.from(memory, (v, i) => v + change.length * step[i]);
       }
       memory = Float32Array.from(memory);
-      rows.push({ state, memory, logits: read.logits, action });
+      rows.push({ state, before: read.memory, memory, logits: read.logits, action });
       state = this.rules.step(state, action);
     }
     return { rows, end: state };
@@ -459,7 +459,7 @@ class Mind {
   /** Raise an error for what cannot be done. */
   check(seed, change) {
     const original = this.play(seed), probe = this.probe(change.factor), last = original.rows.length - 2;
-    if (!probe) throw Error(this.agent.readings[change.factor].words);
+    if (!probe) throw Error(this.agent.readings[change.factor].cannot);
     if (!probe.readable) throw Error(this.agent.readings[change.factor].cannot);
     if (change.t < 0 || change.t > last) throw Error(`no edit after row ${change.t}: the rows with a later action are 0 to ${last}`);
     if (change.kind === 'LDA' && probe.is_number) throw Error(`${change.factor} is a number, and LDA tells classes apart`);
@@ -491,7 +491,7 @@ class Mind {
   panel(seed, factor, changes) {
     const original = this.play(seed), edited = changes.length ? this.playOn(original, changes) : null;
     const lines = [original, edited].map(play => play && this.timeline(play, factor));
-    return { original: lines[0], edited: lines[1], sentence: edited ? this.sentence(original, ...lines, changes) : '' };
+    return { original: lines[0], edited: lines[1], sentence: edited ? this.sentence(original, edited, ...lines, changes) : '' };
   }
 
   editWords({ t, factor, place, kind, length }) {
@@ -500,19 +500,20 @@ class Mind {
   }
 
   /** What the edits did; see `edit_sentence` in Python. */
-  sentence(original, before, after, changes) {
+  sentence(original, edited, before, after, changes) {
     const signs = this.data.action_signs, first = Math.min(...changes.map(c => c.t)), rows = [before.chosen.length, after.chosen.length], n = Math.min(...rows);
     const later = range(n).slice(first + 1), changed = later.filter(t => before.chosen[t] !== after.chosen[t]);
     let words = `${changed.length} of ${later.length} later actions changed`;
     if (changed.length) words += ` (${changed.slice(0, 3).map(t => `row ${t}: ${signs[before.chosen[t]]} → ${signs[after.chosen[t]]}`).join('; ')}${changed.length > 3 ? '; …' : ''})`;
     if (rows[0] !== rows[1]) words += `, and the episode ends after ${rows[1]} rows instead of ${rows[0]}`;
+    const same = changes.map(({ t, factor, place }) => argmax(this.probe(factor).probabilities(edited.rows[t].before)) === place ? 'It said so before.' : '');
     const due = changes.map(change => {
       const row = change.t + this.leads(change.factor), t = this.rules.due(original.rows[row].state, change.factor);
       if (t <= change.t || t >= rows[1]) return '';
       const answer = this.probe(change.factor).values[change.place], played = after.chosen[t];
       return played === answer ? `The action that it decides, in row ${t}, is ${signs[answer]}, as the memory says.` : `The action that it decides, in row ${t}, would be ${signs[answer]}; it is ${signs[played]}.`;
     });
-    return [`${changes.map(change => this.editWords(change)).join('; ')}: ${words}.`, ...due].filter(Boolean).join(' ');
+    return [`${changes.map(change => this.editWords(change)).join('; ')}: ${words}.`, ...same, ...due].filter(Boolean).join(' ');
   }
 }
 
@@ -555,7 +556,7 @@ class Engine {
   constructor(data) {
     const rules = data.rules ? new RULES[data.rules](data.parameters) : null;
     Object.assign(this, { data, minds: data.agents.map(agent => agent.recorded ? new RecordedMind(agent, data) : new Mind(agent, data, rules)) });
-    Object.assign(this, { agent: this.minds[0].name, second: '', kind: data.kinds[0], length: 1, seed: data.episodes[0].seed, t: data.t, changes: [] });
+    Object.assign(this, { agent: this.minds[0].name, second: '', kind: 'class means', length: 1, seed: data.episodes[0].seed, t: data.t, changes: [] });
     this.factor = this.entries().find(f => f.readable)?.name ?? this.entries()[0].name;
   }
 
@@ -569,8 +570,7 @@ class Engine {
   entries() {
     const recorded = this.recorded();
     return this.data.factors.filter(f => !recorded || f.name === recorded.factor).map(({ name, label }) => {
-      const { words, readable } = this.mind(this.agent).agent.readings[name];
-      return { name, label, words, readable };
+      return { name, label, readable: this.mind(this.agent).agent.readings[name].readable };
     });
   }
 
@@ -589,8 +589,9 @@ class Engine {
     this.t = Math.max(0, Math.min(this.t, panels[0].original.saw.length - 1));
     return {
       title: data.title.replace('{episode}', this.seed), task: data.task, episode: this.seed, factors: this.entries(), factor: this.factor,
-      agents: this.minds.map(mind => mind.name), agent: this.agent, second: this.second, kinds: recorded ? [recorded.kind] : data.kinds, kind: this.kind, length: this.length, t: this.t,
+      agents: this.minds.map(mind => mind.name), agent: this.agent, second: this.second, kinds: recorded ? [recorded.kind] : Object.keys(data.kinds), kind: this.kind, length: this.length, t: this.t,
       values: chosen.labels, signs: chosen.signs, actions: data.actions, action_signs: data.action_signs, panels,
+      words: `${this.mind(this.agent).agent.readings[this.factor].words} ${this.kind[0].toUpperCase()}${this.kind.slice(1)} adds ${data.kinds[this.kind]}.`,
       note: recorded ? `${data.note} Recorded edits only: this page does not compute the ${recorded.why}.` : data.note,
     };
   }
@@ -620,7 +621,7 @@ class Engine {
       const last = this.changes.at(-1);
       if (last && !this.mind(last.agent).recorded) this.changes = [...this.changes.slice(0, -1), { ...last, length: +value }];
     } else {
-      const known = { factor: this.entries().map(f => f.name), kind: this.data.kinds, agent: agents.map(a => a.name), second: ['', ...agents.map(a => a.name)] }[name];
+      const known = { factor: this.entries().map(f => f.name), kind: Object.keys(this.data.kinds), agent: agents.map(a => a.name), second: ['', ...agents.map(a => a.name)] }[name];
       if (!known?.includes(value)) throw Error(`unknown ${name} ${value}`);
       this[name] = value;
       if (name === 'agent') this.changes = [];

@@ -340,8 +340,9 @@ class EditedPlay:
         player, actions = self.player, course.actions[:, None]
         row = change.t + self.reading(change.factor).leads
         other = player.task.with_value(course.records[:1], change.factor, change.value, row, course.actions[None])
-        _, there = player.replay(other, np.array([row]), actions)  # a history that ended before restarts
-        if there['t'][0] != row or player.factors(there)[change.factor][0] != change.value:
+        _, there = player.replay(other, np.array([row]), actions)
+        is_over = there['t'][0] != row or there['terminated'][0]  # after its end it starts anew
+        if is_over or player.factors(there)[change.factor][0] != change.value:
             raise ValueError(f"no history has {change.factor} = {change.value:g} in row {row} with the same actions")
         return player.twin(other, np.array([change.t]), actions)[0]
 

@@ -19,9 +19,9 @@ from ...core.training import threads
 from ...evaluate.memories.edited_play import CHANGE_KINDS, Change, Course, EditedPlay
 from srlviz.widgets.agents.microscope import (
     _NOTE,
-    _factor_entry,
     _is_readable,
     _reading_words,
+    _said,
     edit_sentence,
     timeline,
 )
@@ -56,9 +56,8 @@ def reading_data(play: EditedPlay, factor: str, values: np.ndarray) -> dict:
     values : those that the page shows
     """
     reading = play.reading(factor)
-    entry = _factor_entry(play, factor)
-    data = dict(words=entry['words'], readable=entry['readable'], leads=0, cannot='')
-    if not _is_readable(play, factor):
+    data = dict(words=_said(play, factor), readable=_is_readable(play, factor), leads=0, cannot='')
+    if not data['readable']:
         data['cannot'] = _reading_words(play, factor)
     if isinstance(reading, str):
         return data
@@ -288,7 +287,7 @@ def mind_data(plays, *, factors: Sequence[str] | None = None, episodes: int = 8,
         rules=type(task).__name__ if has_rules else None,
         parameters=dict(task.parameters),
         factors=shown,
-        kinds=[*CHANGE_KINDS],
+        kinds=dict(CHANGE_KINDS),
         actions=actions,
         action_signs=action_signs,
         agents=agents,
