@@ -337,13 +337,14 @@ class EditedPlay:
         ------
         ValueError : if the factor cannot be set, or not to this value in this row
         """
-        player, start = self.player, course.records[:1]
+        player, actions = self.player, course.actions[:, None]
         row = change.t + self.reading(change.factor).leads
-        other = player.task.with_value(start, change.factor, change.value, row, course.actions[None])
-        same = player.factors(course.records[[row]])[change.factor][0] == change.value
-        if (other == start).all() and not same:
+        other = player.task.with_value(course.records[:1], change.factor, change.value, row, course.actions[None])
+        _, there = player.replay(other, np.array([row]), actions)
+        is_over = there['t'][0] != row or there['terminated'][0]  # after its end it starts anew
+        if is_over or player.factors(there)[change.factor][0] != change.value:
             raise ValueError(f"no history has {change.factor} = {change.value:g} in row {row} with the same actions")
-        return player.twin(other, np.array([change.t]), course.actions[:, None])[0]
+        return player.twin(other, np.array([change.t]), actions)[0]
 
     def step(self, course: Course, change: Change, memory: np.ndarray) -> np.ndarray:
         """Return what a change adds to a memory (n_codes,)."""
