@@ -556,8 +556,8 @@ class Engine {
   constructor(data) {
     const rules = data.rules ? new RULES[data.rules](data.parameters) : null;
     Object.assign(this, { data, minds: data.agents.map(agent => agent.recorded ? new RecordedMind(agent, data) : new Mind(agent, data, rules)) });
-    Object.assign(this, { agent: this.minds[0].name, second: '', kind: 'class means', length: 1, seed: data.episodes[0].seed, t: data.t, changes: [] });
-    this.factor = this.entries().find(f => f.readable)?.name ?? this.entries()[0].name;
+    Object.assign(this, { agent: this.minds[0].name, second: data.second, kind: 'class means', length: 1, seed: data.episodes[0].seed, t: data.t, changes: [] });
+    this.factor = data.factor || (this.entries().find(f => f.readable)?.name ?? this.entries()[0].name);
   }
 
   get shown() { return [this.agent, ...this.second ? [this.second] : []]; }

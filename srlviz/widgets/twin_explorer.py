@@ -94,7 +94,7 @@ class TwinExplorer(Explorer):
     Parameters
     ----------
     results : of the question `response` about one recording with twins, with codes:
-        `srlviz.ask(encoders, srlviz.with_twins(recording, twins), ['response'])`
+        `srlviz.ask(encoders, with_twins(recording, twins), ['response'])`
     factor : that is set, the one with most twins by default
     second : name of a representation beside the first
     moment : its number among those of the factor, 0 for the one with most twins

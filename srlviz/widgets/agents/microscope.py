@@ -6,7 +6,7 @@
 __all__ = ['MicroscopeView', 'BeliefMicroscope']
 
 # %% ../../../nbs/08_widgets/agents/02_microscope.ipynb #a7a9cd51
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 import pathlib
 from functools import partial
 
@@ -321,19 +321,23 @@ class BeliefMicroscope(Explorer):
     def _draw(self):
         self.view.scene = self.scene()
 
-    def to_html(self, path, title: str = '', *, episodes: int = 8) -> pathlib.Path:
+    def to_html(
+        self, path, title: str = '', *, episodes: int = 8, factors: Sequence[str] | None = None
+    ) -> pathlib.Path:
         """Write one page in which the agents that are shown run without a kernel and without a network.
 
         Parameters
         ----------
         path : of the page;  title : of it
         episodes : that can be played in it, from the one that is shown on
+        factors : that can be chosen in it, None for all: each is read by a probe, which takes a second or two
 
         The page computes GRU, LSTM, Elman, IndRNN and MLP on RepeatPrevious, RepeatFirst and MineSweeper; of other
         memories and tasks it shows recorded edits of one episode, and says so.
         """
         plays = {name: self.opened(name) for name in self.shown}
-        return write_mind(path, mind_data(plays, episodes=episodes, seed=self.seed, t=self.t), title)
+        shown = dict(factor=self.factor, second=self.second, seed=self.seed, t=self.t)
+        return write_mind(path, mind_data(plays, factors=factors, episodes=episodes, **shown), title)
 
     def figure(self) -> go.Figure:
         """Draw the static form."""

@@ -223,13 +223,24 @@ def _factor_data(named: Mapping[str, EditedPlay], factor: str) -> dict:
     return dict(name=factor, label=label, values=values.tolist(), labels=labels, signs=signs, is_number=is_number)
 
 
-def mind_data(plays, *, factors: Sequence[str] | None = None, episodes: int = 8, seed: int = 0, t: int = 6) -> dict:
+def mind_data(
+    plays,
+    *,
+    factors: Sequence[str] | None = None,
+    factor: str = '',
+    second: str = '',
+    episodes: int = 8,
+    seed: int = 0,
+    t: int = 6,
+) -> dict:
     """Collect what a page needs to play, read and edit agents.
 
     Parameters
     ----------
     plays : an `EditedPlay`, several on one task, or several by name
     factors : hidden factors that can be chosen; None: all
+    factor : the one that is shown first, '' for the first that can be read
+    second : name of the agent beside the first, '' for none
     episodes : number of episodes, of the seeds `seed`, `seed + 1`, ...
     t : row of the cursor
 
@@ -276,7 +287,7 @@ def mind_data(plays, *, factors: Sequence[str] | None = None, episodes: int = 8,
     return dict(
         title=f'{first.player.name}, episode {{episode}}: what does its memory say, and does it act on it?',
         task=first.player.name,
-        about=inspect.getdoc(type(task)).split('\n')[0],
+        about=_about(task),
         rules=type(task).__name__ if has_rules else None,
         parameters=dict(task.parameters),
         factors=shown,
@@ -286,8 +297,17 @@ def mind_data(plays, *, factors: Sequence[str] | None = None, episodes: int = 8,
         agents=agents,
         episodes=[dict(seed=s, hidden=_hidden(first, s) if has_rules else None) for s in seeds],
         note=NOTE,
+        factor=factor,
+        second=second,
         t=t,
     )
+
+
+def _about(task) -> str:
+    "What a task asks for, with its parameters"
+    words = inspect.getdoc(type(task)).split('\n')[0]
+    parameters = ', '.join(f'{name} = {value}' for name, value in task.parameters.items())
+    return f'{words.rstrip(".")} ({parameters}).' if parameters else words
 
 
 def _hidden(play: EditedPlay, seed: int) -> list[int]:
