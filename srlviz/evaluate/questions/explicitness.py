@@ -73,7 +73,7 @@ class Explicitness(Question):
     The predicted values of the answer are those of the largest head.
     """
 
-    n_features: int = within(512, 2 * _LEAST_FEATURES, 2**14)
+    n_features: int = within(256, 2 * _LEAST_FEATURES, 2**14)
 
     name = 'explicitness'
     cost = 'slow'
