@@ -205,8 +205,8 @@ _DISENTANGLEMENT = {
     'trees on binned factors.',
     'disentanglement': 'D of QEDR: how far each code serves a single factor. 1 if each code is important for '
     'one factor only; it means nothing where the factors are not predicted.',
-    'explicitness': 'E of DCI-ES (Eastwood et al. 2023): how little capacity a head needs to read what codes know. 1 if a '
-    'line reads all of it, 0 or less if only a large head does; it does not say how much that is.',
+    'explicitness': 'E of DCI-ES (Eastwood et al. 2023): how little capacity a head needs to read what codes know. 1 '
+    'if a line reads all of it, 0 or less if only a large head does; it does not say how much that is.',
     'importance': 'How much a regression uses a code to predict a factor: the absolute weight of a lasso, or '
     'the share of splits of a forest.',
     'InfoMEC': 'Scores of Hsu et al. (2023): InfoM, whether the information of each code is about one factor; InfoC, '
