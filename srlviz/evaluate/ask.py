@@ -29,7 +29,7 @@ from ..core.jobs.progress import Bar
 from ..core.metrics import questions as all_questions
 from ..core.names import catalog, printable, spelled, unknown
 from ..core.questions import Answer, Question, asked_together, load_answers, save_answers
-from ..core.questions import warning_lines, warning_words, with_question_split
+from ..core.questions import doubt_lines, warning_lines, warning_words, with_question_split
 from ..core.recipes import Unknown, content_of, reached_modules, recipe, stamp
 from ..core.recordings import Recording, code_arrays, episode_codes
 from ..core.results import Results
@@ -502,6 +502,7 @@ class _Run:
         for task in self.recordings:
             named = {f'{m} · {q}': a for (m, where, q), a in self.answers.items() if where == task}
             notes[task] = [line for line in warning_lines(named) if line.startswith('odd data')]
+            notes[task] += doubt_lines(named.values())
             notes[task] += dict.fromkeys(note for answer in named.values() for note in answer.notes)
             notes[task] += self.damaged.get(task, [])
         return Results(

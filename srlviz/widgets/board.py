@@ -21,7 +21,7 @@ from ..core.glossary import define
 from ..core.metrics import find_metric, may_average, metric_label
 from ..core.names import unknown
 from ..core.recordings import Recording
-from ..core.questions import Answer, has_steps, warning_words, worst_items
+from ..core.questions import Answer, has_steps, hint_words, worst_items
 from ..core.results import Results
 from ..core.scores import with_labels
 from ..figures.inks import MUTED
@@ -623,9 +623,9 @@ class ScoreBoard(Board, Explorer):
     def draw_detail(self):
         super().draw_detail()
         self.over_time.scrub = self.answer is not None  # else its x axis has no steps
-        doubts = warning_words(self.answer) if self.answer is not None else ''
+        doubts = hint_words(self.answer) if self.answer is not None else ''
         hint = '' if any(self.cell_data()) else 'Click a cell to see its details.'
-        self.hint.value = f'Warning: {doubts}.' if doubts else hint
+        self.hint.value = doubts or hint
 
     def figures(self) -> list[go.Figure]:
         """Draw everything that `to_html` writes: the map, the chosen cell, and the moment."""

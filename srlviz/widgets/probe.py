@@ -16,7 +16,7 @@ import traitlets
 
 from ..core.recordings import Recording
 from ..core.metrics import metric_label
-from ..core.questions import Answer, has_steps, warning_words, worst_items
+from ..core.questions import Answer, has_steps, hint_words, worst_items
 from ..core.results import Results
 from ..core.scores import merge_scores, with_labels
 from ..core.views.cameras import pick_camera
@@ -627,8 +627,8 @@ class ProbeHeatmap(Board, Explorer):
     def draw_detail(self):
         words = self.side.show(self.factor, self.method, self.against)
         results = self.side.predictions.results if self.side.predictions else {}
-        doubts = warning_words(results[self.method]) if self.method in results else ''
-        self.status.show_message(f'{words} Warning: {doubts}.' if doubts else words)
+        doubts = hint_words(results[self.method]) if self.method in results else ''
+        self.status.show_message(f'{words} {doubts}'.rstrip())
 
     def detail_figures(self) -> list[go.Figure]:
         """Draw true against predicted, and the worst frames."""
