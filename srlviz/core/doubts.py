@@ -34,11 +34,15 @@ class Rows:
     """
 
     def __init__(self, codes: np.ndarray, factors: pd.DataFrame):
-        numbers = factors.select_dtypes(['number', 'bool']).dropna(axis=1)
         self.n_rows = len(codes)
         self.codes = codes
         self.factors = factors
-        self.values = numbers.to_numpy(np.float64)
+        numbers = []
+        for _, column in factors.items():
+            if column.dtype.kind in 'biuf':
+                numbers.append(column.to_numpy(np.float64, na_value=np.nan))
+        self.values = np.array(numbers).reshape(-1, len(codes)).T
+        self.values = self.values[:, np.isfinite(self.values).all(0)]
         varies = self.values.min(0) < self.values.max(0)
         self.values = self.values[:, varies]
         self.episode = pd.factorize(factors.index.get_level_values(0))[0] if factors.index.nlevels > 1 else None
@@ -61,7 +65,8 @@ class Rows:
     @cached_property
     def n_codes(self) -> int:
         "Codes that differ from each other: codes of nearly the same order of rows count once"
-        return connected_components(_correlations(rankdata(self.sample, axis=0)) > _COPY, directed=False)[0]
+        is_same = _correlations(rankdata(self.sample, axis=0)) > _COPY
+        return connected_components(is_same, directed=False)[0] if is_same.any() else len(is_same)
 
     @cached_property
     def varying(self) -> np.ndarray:
@@ -76,8 +81,8 @@ class Rows:
     @cached_property
     def finely(self) -> np.ndarray:
         "Whether a code that varies has many values, (n_codes,) bool"
-        steps = np.diff(np.sort(self.sample, axis=0), axis=0)
-        return (steps > 0).sum(0) >= 20
+        ordered = np.sort(self.sample, axis=0)
+        return (ordered[1:] > ordered[:-1]).sum(0) >= 20
 
 
 def _correlations(x: np.ndarray) -> np.ndarray:
@@ -111,7 +116,7 @@ def _independent_rows(rows: Rows) -> float | None:
         return None
     products = (x[1:][same] * x[:-1][same]).mean(0)
     r = np.clip(np.median(products / (x**2).mean(0)), 0, 1)
-    return max(rows.n_rows * (1 - r) / (1 + r), rows.episode.max() + 1)
+    return rows.n_rows * (1 - r) / (1 + r)
 
 
 def _codes_per_factor(rows: Rows) -> float | None:
@@ -126,8 +131,9 @@ def _tail(rows: Rows) -> float | None:
     if rows.n_rows < 20 or not rows.finely.any():
         return None
     sample = rows.sample[:, rows.finely]
-    squares = np.sort((sample - np.median(sample, axis=0)) ** 2, axis=0)[:-1]  # the farthest row may be an outlier
     n = max(len(sample) // 100, 1)
+    squares = (sample - np.median(sample, axis=0)) ** 2
+    squares = np.partition(squares, (-n - 1, -1), axis=0)[:-1]  # the farthest row may be an outlier
     return np.median(squares[-n:].sum(0) / squares.sum(0))
 
 
@@ -144,9 +150,8 @@ def _ratio_of_farthest(rows: Rows) -> float | None:
 
 
 def _largest_class(rows: Rows) -> float | None:
-    classes = rows.factors.select_dtypes(exclude='floating')
-    shares = [column.value_counts(normalize=True).iloc[0] for _, column in classes.items() if column.notna().any()]
-    return max(shares, default=None)
+    classes = [pd.factorize(column)[0] for _, column in rows.factors.items() if column.dtype.kind != 'f']
+    return max((np.bincount(of + 1)[1:].max() / len(of) for of in classes if of.max() >= 0), default=None)
 
 
 def _longest_episode(rows: Rows) -> float | None:
@@ -179,7 +184,7 @@ SIGNS: dict[str, Sign] = {
     'few rows': Sign(_n_rows, 'there are only {:,.0f} rows to learn from'),
     'autocorrelated': Sign(
         _independent_rows,
-        'rows of an episode resemble each other: those to learn from are worth {:,.0f} independent ones',
+        'rows of an episode resemble each other: by the correlation of a row with the next, they count as {:,.1f}',
         _is_dependent,
     ),
     'idle codes': Sign(_codes_per_factor, 'there are {:.1f} different codes for each factor'),

@@ -4,21 +4,28 @@
 
 # %% auto #0
 __all__ = ['CLAIMS', 'STRESS_VERSION', 'STRESS', 'TABLE_COLUMNS', 'LAST_LEVEL', 'right_answer', 'stress_plan', 'stress_trial',
-           'stress_question', 'bias_table']
+           'stress_question', 'bias_table', 'wrong_metrics', 'plot_bias', 'planted_workbench', 'StressBoard',
+           'stress_board']
 
-# %% ../../../nbs/09_studies/matrix/06_stress.ipynb #b67f3b8a
+# %% ../../../nbs/09_studies/matrix/06_stress.ipynb #8865c55b
+import ipywidgets as W
 import numpy as np
 import pandas as pd
+import plotly.graph_objects as go
 
 from ...core.doubts import MATTERS, measure_signs
 from ...core.files import check_whole
-from ...core.metrics import find_metric, questions
+from ...core.metrics import find_metric, metric_label, questions
 from ...core.names import unknown
 from ...core.questions import asked_together
 from ...core.recordings import align
 from ...core.scores import check_scores, score_row
 from ...data.planted import DIALS, Plan, planted, turn
+from ...evaluate.maps import code_maps
+from ...figures.scores.score_map import ScoreGrid, ScoreLayout, key_index, plot_scores
 from ..trials import Study
+from ...widgets.board import ScoreBoard
+from ...widgets.workbench import Workbench
 
 # %% ../../../nbs/09_studies/matrix/06_stress.ipynb #acf6f31b
 _LINEAR = ('informativeness', 'explicitness')
@@ -47,17 +54,14 @@ def right_answer(metric: str, properties: tuple[str, ...], plan: Plan, clean: fl
 
     Returns
     -------
-    The clean value if nothing falls that it claims; the known R² or error if it is one; else NaN: it should fall, and
-    nobody knows how far
+    The clean value if nothing falls that it claims; the best R² if it is one; else NaN: it should fall, and nobody
+    knows how far
     """
     lost = {*properties} & {*falls}
     if not lost:
         return clean
-    known = float(plan.best_r2.mean())
     if lost == {'informativeness'} and metric.startswith('r2_'):
-        return known
-    if lost == {'informativeness'} and metric == 'informativeness':
-        return float(np.sqrt(1 - plan.best_r2).mean())
+        return float(plan.best_r2.mean())
     return np.nan
 
 # %% ../../../nbs/09_studies/matrix/06_stress.ipynb #7403e1df
@@ -126,7 +130,7 @@ def _check_stress(p):
 STRESS = Study(stress_trial, 'stress', check=_check_stress)
 
 # %% ../../../nbs/09_studies/matrix/06_stress.ipynb #8c5694eb
-TABLE_COLUMNS = ('dial', 'level', 'sign', 'question', 'metric', 'value', 'right', 'bias', 'low', 'high', 'n_seeds')
+TABLE_COLUMNS = ('dial', 'level', 'sign', 'question', 'metric', 'value', 'bias', 'low', 'high', 'n_seeds')
 TABLE_COLUMNS += ('false_negative', 'false_positive')
 LAST_LEVEL = 5
 
@@ -140,9 +144,9 @@ def bias_table(scores: pd.DataFrame) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame, a row for each metric at each level of each dial: sign of the data; value, right answer and bias, means
-        over seeds; low and high, the smallest and largest bias; n_seeds; the shares of seeds that are false negatives
-        and false positives, NaN where the metric cannot be one. Level 0 of a dial is the clean plan
+    DataFrame, a row for each metric at each level of each dial: sign of the data; value and bias, means over seeds;
+        low and high, the smallest and largest bias; n_seeds; the shares of seeds that are false negatives and false
+        positives, NaN where the metric cannot be one. Level 0 of a dial is the clean plan
     """
     scores = scores[scores['study'] == 'stress']
     scores = scores.assign(level=scores['data'].str.removeprefix('level ').astype(int))
@@ -155,12 +159,29 @@ def bias_table(scores: pd.DataFrame) -> pd.DataFrame:
         for dial in dials if task == 'clean' else [task]:
             sign = signs.get((task, level, dial), np.nan)
             for (question, metric), part in cell.groupby(['group', 'metric'], sort=False):
-                rows.append(
-                    dict(dial=dial, level=level, sign=sign) | _bias_row(dial, level, question, metric, part, of_clean)
-                )
+                row = _bias_row(dial, level, question, metric, part, of_clean)
+                rows.append(dict(dial=dial, level=level, sign=sign) | row)
     table = pd.DataFrame(rows, columns=TABLE_COLUMNS)
     order = {name: i for i, name in enumerate(DIALS)}
     return table.sort_values(['dial', 'level'], key=lambda x: x.map(order).fillna(x), kind='stable', ignore_index=True)
+
+
+def wrong_metrics(table: pd.DataFrame) -> pd.DataFrame:
+    """List for each dial the metrics that are wrong at its last level of a table of `bias_table`, in most seeds.
+
+    Returns
+    -------
+    DataFrame with dial, what it breaks, false negatives and false positives, as labels of metrics
+    """
+    rows = []
+    for dial, of_dial in table[table['level'] > 0].groupby('dial', sort=False):
+        last = of_dial[of_dial['level'] == of_dial['level'].max()]
+        row = dict(dial=dial, breaks=DIALS[dial].breaks)
+        for kind in ('false_negative', 'false_positive'):
+            metrics = last.loc[last[kind] >= 0.5, 'metric']
+            row[kind.replace('_', ' ') + 's'] = ', '.join(map(metric_label, metrics))
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def _bias_row(dial: str, level: int, question: str, metric: str, part: pd.DataFrame, of_clean: pd.Series) -> dict:
@@ -178,7 +199,6 @@ def _bias_row(dial: str, level: int, question: str, metric: str, part: pd.DataFr
         question=question,
         metric=metric,
         value=value.mean(),
-        right=right.mean(),
         bias=bias.mean(),
         low=bias.min(),
         high=bias.max(),
@@ -186,3 +206,60 @@ def _bias_row(dial: str, level: int, question: str, metric: str, part: pd.DataFr
         false_negative=np.nan if is_lost else is_worse,
         false_positive=1 - is_worse if is_lost and level == LAST_LEVEL else np.nan,
     )
+
+# %% ../../../nbs/09_studies/matrix/06_stress.ipynb #87b6e760
+def plot_bias(table: pd.DataFrame, level: int) -> go.Figure:
+    """Draw the bias of each metric under each dial at a level, of a table of `bias_table`."""
+    rows = table[table['level'] == level]
+    names = [*dict.fromkeys(zip(rows['question'], rows['metric']))]
+    index = key_index(names, ['question', 'metric'])
+    value = rows.pivot_table('bias', ['question', 'metric'], 'dial', dropna=False)
+    dials = [name for name in DIALS if (rows['dial'] == name).any()]
+    value = value.reindex(index=index, columns=pd.Index(dials, name='dial'))
+    better = np.array([1 if find_metric(metric).better == 'higher' else -1 for _, metric in names])
+    count = value.notna().astype(int) * int(rows['n_seeds'].max())
+    layout = ScoreLayout(
+        title=f'Bias at level {level}',
+        row_words=lambda key: f'{key[0]}: {metric_label(key[1])}' if len(key) > 1 else key[0],
+        row_group=lambda key: '',
+        score_words='bias',
+    )
+    colour = (value * better[:, None]).clip(-1, 1)
+    return plot_scores(ScoreGrid(value, value * np.nan, count), signed=True, colour=colour, layout=layout)
+
+# %% ../../../nbs/09_studies/matrix/06_stress.ipynb #da26900d
+def planted_workbench(dial: str, level: int, seed: int = 0) -> Workbench:
+    """Open the planted data of a dial and level: their codes as a map, and as a matrix of codes by factors."""
+    recording = planted(stress_plan(dial, level), seed)
+    codes = [episode.obs['codes'] for episode in recording]
+    answer = stress_question('qedr').ask(codes, recording, seed=seed, progress=False, permuted=False)
+    name = f'{dial}, level {level}'
+    return Workbench(None, {name: answer}, recording, maps=code_maps({name: codes}), codes={name: codes})
+
+
+class StressBoard(ScoreBoard):
+    """Explore the scores of the study: dials by levels; a press on a cell opens its data below.
+
+    Attributes: opened (the box of the workbench).
+    """
+
+    def arrange(self, recording, n=1):
+        super().arrange(recording, n)
+        self.opened = W.VBox()
+        self.children = [*self.children, self.opened]
+        self.on(self, 'cell', self._open)
+
+    def _open(self, cell):
+        known = [key for key in cell if key is not None]
+        if len(known) == 2:
+            dial, level = known
+            self.opened.children = [planted_workbench(dial, int(level.removeprefix('level ')))]
+
+
+def stress_board(scores: pd.DataFrame, **options) -> StressBoard:
+    """Open the scores of trials; level 0 of a dial is the clean plan. `options` are those of `ScoreBoard`."""
+    rows = scores[(scores['study'] == 'stress') & (scores['group'] != 'signs')]
+    of_clean = rows[rows['task'] == 'clean']
+    dials = [name for name in DIALS if (rows['task'] == name).any()]
+    table = pd.concat([rows[rows['task'] != 'clean'], *(of_clean.assign(task=name) for name in dials)])
+    return StressBoard(check_scores(table), rows='task', columns='data', order=dict(task=dials), **options)
