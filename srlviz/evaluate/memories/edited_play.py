@@ -137,7 +137,7 @@ class Words:
         self.task = task
 
     def factor(self, name: str) -> str:
-        """Return the label of a factor, named as in a recording: 'card of 1 rows ago' for 'ago_1'."""
+        """Return the label of a factor, named as in a recording: 'card 1 back' for 'ago_1'."""
         note = self.task.factor_notes.get(name)
         if note is not None:
             return note.label

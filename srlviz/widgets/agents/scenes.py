@@ -68,7 +68,7 @@ def _texts(course: Course) -> list[str]:
 
 
 def edit_words(play: EditedPlay, change: Change) -> str:
-    """Describe an edit in a few words, such as 'card of 1 rows ago is ♥ in row 12'."""
+    """Describe an edit in a few words, such as 'card 1 back is ♥ in row 12'."""
     reading = play.reading(change.factor)
     sign = play.words.values(change.factor, [change.value])[1][0]
     how = '' if change.length == 1 else f', length {change.length:g}'
