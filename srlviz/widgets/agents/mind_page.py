@@ -230,6 +230,12 @@ def _factor_data(named: Mapping[str, EditedPlay], factor: str) -> dict:
     return dict(name=factor, label=label, values=values.tolist(), labels=labels, signs=signs, is_number=is_number)
 
 
+def _about(task) -> str:
+    "What a task is, in a sentence, and its parameters"
+    first = inspect.getdoc(type(task)).split('\n')[0]
+    return f'{first.removesuffix(".")} ({", ".join(f"{name} = {value}" for name, value in task.parameters.items())}).'
+
+
 def mind_data(plays, *, factors: Sequence[str] | None = None, episodes: int = 8, seed: int = 0, t: int = 6) -> dict:
     """Collect what a page needs to play, read and edit agents.
 
@@ -283,7 +289,7 @@ def mind_data(plays, *, factors: Sequence[str] | None = None, episodes: int = 8,
     return dict(
         title=f'{first.player.name}, episode {{episode}}: what does its memory say, and does it act on it?',
         task=first.player.name,
-        about=inspect.getdoc(type(task)).split('\n')[0],
+        about=_about(task),
         rules=type(task).__name__ if has_rules else None,
         parameters=dict(task.parameters),
         factors=shown,
