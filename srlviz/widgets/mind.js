@@ -516,7 +516,7 @@ class Mind {
       const answer = this.probe(change.factor).values[change.place], played = after.chosen[t];
       return played === answer ? `The action that it decides, in row ${t}, is ${signs[answer]}, as the memory says.` : `The action that it decides, in row ${t}, would be ${signs[answer]}; it is ${signs[played]}.`;
     });
-    return [`${changes.map(change => this.editWords(change)).join('; ')}: ${words}.`, ...same, ...due].filter(Boolean).join(' ');
+    return [`Told that ${changes.map(change => this.editWords(change)).join(' and ')}: ${words}.`, ...same, ...due].filter(Boolean).join(' ');
   }
 }
 
@@ -596,7 +596,7 @@ class Engine {
       title: data.title.replace('{episode}', this.seed), task: data.task, episode: this.seed, factors: this.entries(), factor: this.factor,
       agents: this.minds.map(mind => mind.name), agent: this.agent, second: this.second, kinds: recorded ? [recorded.kind] : Object.keys(data.kinds), kind: this.kind, length: this.length, t: this.t,
       values: chosen.labels, signs: chosen.signs, actions: data.actions, action_signs: data.action_signs, panels,
-      words: `${this.mind(this.agent).agent.readings[this.factor].words} ${this.kind[0].toUpperCase()}${this.kind.slice(1)} adds ${data.kinds[this.kind]}.`,
+      words: `${this.mind(this.agent).agent.readings[this.factor].words} Direction ${this.kind}: ${data.kinds[this.kind]}.`,
       note: recorded ? `${data.note} Recorded edits only: this page does not compute the ${recorded.why}.` : data.note,
     };
   }

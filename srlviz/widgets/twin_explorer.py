@@ -243,7 +243,7 @@ class TwinExplorer(Explorer):
             t=self.t,
             words=f'Moment {self.moment + 1} of {len(self.moments(self.factor))}: one episode, changed in this alone.',
             note='A frame marks the value that was set, a dot the reading; blue are readings of other factors, and '
-            'codes, that move though only this factor was set: the darker, the further (darkest: 2 standard deviations).',
+            'codes, that move though only this was set: the darker, the further (darkest: 2 standard deviations).',
         )
 
     def _block(self, name: str) -> dict:

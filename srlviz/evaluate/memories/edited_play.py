@@ -276,6 +276,18 @@ class EditedPlay:
                 self.readings[factor] = self._fit(factor)
         return self.readings[factor]
 
+    def is_readable(self, factor: str) -> bool:
+        """Whether a probe reads a factor better than chance."""
+        reading = self.reading(factor)
+        return not isinstance(reading, str) and reading.is_readable
+
+    def how_read(self, factor: str) -> str:
+        """Say how well a factor is read, or why it is not."""
+        reading = self.reading(factor)
+        if isinstance(reading, str):
+            return reading
+        return reading.words if reading.is_readable else f'its probe hardly beats chance, {reading.words}'
+
     def _fit(self, factor: str) -> Reading | str:
         if self.player.n_codes == 0:
             return f'the memory {self.name} has no state, so that nothing can be read from it or edited'
