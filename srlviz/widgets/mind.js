@@ -371,7 +371,7 @@ const RULES = { RepeatPrevious, RepeatFirst, MineSweeper };
 /** An agent that plays by the rules, with a memory that can be edited; see EditedPlay in Python. */
 class Mind {
   constructor(agent, data, rules) {
-    Object.assign(this, { name: agent.name, agent, data, rules, network: new Network(agent), probes: {}, played: new Map() });
+    Object.assign(this, { name: agent.name, agent, data, rules, network: new Network(agent), probes: {}, played: new Map(), lines: new Map() });
   }
 
   probe(factor) {
@@ -430,7 +430,7 @@ class Mind {
   }
 
   step(original, change, memory) {
-    if (change.kind === 'twin') return minus(this.twin(original, change), memory);
+    if (change.kind === 'twin') return minus(change.twin ??= this.twin(original, change), memory);
     return this.probe(change.factor).step(change.kind, memory, change.place, change.t);
   }
 
@@ -463,7 +463,7 @@ class Mind {
     if (!probe.readable) throw Error(this.agent.readings[change.factor].cannot);
     if (change.t < 0 || change.t > last) throw Error(`no edit after row ${change.t}: the rows with a later action are 0 to ${last}`);
     if (change.kind === 'LDA' && probe.is_number) throw Error(`${change.factor} is a number, and LDA tells classes apart`);
-    if (change.kind === 'twin') this.twin(original, change);
+    if (change.kind === 'twin') change.twin = this.twin(original, change);
   }
 
   /** One line of a scene. */
@@ -489,9 +489,12 @@ class Mind {
 
   /** What a scene has of this agent. */
   panel(seed, factor, changes) {
-    const original = this.play(seed), edited = changes.length ? this.playOn(original, changes) : null;
-    const lines = [original, edited].map(play => play && this.timeline(play, factor));
-    return { original: lines[0], edited: lines[1], sentence: edited ? this.sentence(original, edited, ...lines, changes) : '' };
+    const original = this.play(seed), key = `${seed},${factor}`;
+    if (!this.lines.has(key)) this.lines.set(key, this.timeline(original, factor));
+    const before = this.lines.get(key);
+    if (!changes.length) return { original: before, edited: null, sentence: '' };
+    const edited = this.playOn(original, changes), after = this.timeline(edited, factor);
+    return { original: before, edited: after, sentence: this.sentence(original, edited, before, after, changes) };
   }
 
   editWords({ t, factor, place, kind, length }) {
@@ -556,7 +559,9 @@ class Engine {
   constructor(data) {
     const rules = data.rules ? new RULES[data.rules](data.parameters) : null;
     Object.assign(this, { data, minds: data.agents.map(agent => agent.recorded ? new RecordedMind(agent, data) : new Mind(agent, data, rules)) });
-    Object.assign(this, { agent: this.minds[0].name, second: data.second, kind: 'class means', length: 1, seed: data.episodes[0].seed, t: data.t, changes: [] });
+    Object.assign(this, { agent: this.minds[0].name, second: data.second, kind: 'class means', length: 1, t: data.t, changes: [] });
+    const isLong = ({ seed }) => this.minds[0].recorded || this.minds[0].play(seed).rows.length > data.t + 1;
+    this.seed = (data.episodes.find(isLong) ?? data.episodes[0]).seed;
     this.factor = data.factor || (this.entries().find(f => f.readable)?.name ?? this.entries()[0].name);
   }
 
@@ -654,5 +659,5 @@ function openMind() {
   view.draw(engine.scene());
   isLight.addEventListener('change', showTheme);
   showTheme();
-  return engine;
+  return Object.assign(engine, { view });
 }
