@@ -360,8 +360,9 @@ class BatchPlayer:
         return played
 
     def numbers(self, actions: np.ndarray) -> np.ndarray:
-        """Number actions (M, ...) of a discrete space from 0, those of several columns in the order of `np.ndindex`."""
-        if actions.ndim == 1:
+        """Number actions (M, ...) of a discrete space from 0, those of several columns in the order of `np.ndindex`;
+        others stay as they are."""
+        if actions.ndim == 1 or not hasattr(self.acting.kind, 'sizes'):
             return actions
         return np.ravel_multi_index(tuple(actions.T), self.acting.kind.sizes)
 

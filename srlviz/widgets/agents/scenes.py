@@ -75,6 +75,9 @@ def edit_words(play: EditedPlay, change: Change) -> str:
     return f'{play.words.factor(change.factor)} is {sign} in row {change.t + reading.leads} ({change.kind}{how})'
 
 
+_LEAST = 0.05  # of the range of an action that is not discrete: a smaller change is none
+
+
 def edit_sentence(play: EditedPlay, original: Course, edited: Course, changes: Sequence[Change]) -> str:
     """Say what edits did: how many later actions changed, and whether those that the edited values decide did."""
     if not changes:
@@ -84,8 +87,12 @@ def edit_sentence(play: EditedPlay, original: Course, edited: Course, changes: S
     numbers = [play.player.numbers(course.actions) for course in (original, edited)]
     discrete = play.policy(original) is not None
     later = range(first + 1, n)
-    changed = [t for t in later if (numbers[0][t] != numbers[1][t]).any()]
+    space = play.player.acting.space
+    least = 0 if discrete else _LEAST * (space.high - space.low)
+    changed = [t for t in later if (np.abs(numbers[0][t] - numbers[1][t]) > least).any()]
     words = f'{len(changed)} of {len(later)} later actions changed'
+    if not discrete:
+        words += f', by more than {_LEAST:.0%} of their range'
     if discrete and changed:
         signs = play.words.actions()[1]
         shown = [f'row {t}: {signs[numbers[0][t]]} → {signs[numbers[1][t]]}' for t in changed[:3]]
