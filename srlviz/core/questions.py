@@ -220,7 +220,8 @@ class Answer:
         resampled = self._metric_by_resample(metric, draws)
         values = self.values(metric)
         n = self._units_of_targets(metric, draws, values.index)
-        ends = bounds(resampled.to_numpy(), values.to_numpy(), n, confidence_level)
+        is_share = self.metric(metric).is_share
+        ends = bounds(resampled.to_numpy(), values.to_numpy(), n, confidence_level, is_share=is_share)
         low, high = np.clip(ends, self.metric(metric).low, self.metric(metric).high)
         return pd.DataFrame(dict(target=values.index, value=values.to_numpy(), low=low, high=high, n=n))
 
