@@ -47,6 +47,16 @@ class WithRegister(torch.nn.Module):
         return y, (inner, torch.cat([x[:, :, -4:], cards], 1)[:, : self.n], spades + x[:, :, -4])
 
 
+class HalfAgent(torch.nn.Module):
+    n_in = 10
+
+    def initial_state(self, batch_size=1):
+        return torch.zeros(batch_size, 4)
+
+    def memory(self, x, state):
+        return x, state
+
+
 @pytest.fixture(scope='module')
 def played():
     return record_pomdp('RepeatPrevious-easy', 1, progress=False)
@@ -235,7 +245,12 @@ def test_invalid_input_is_refused(played):
         'another task.*17': (agent(task='HigherLower-easy').network_, played),
         'agent with a memory.*list': (gru.encode(played), played),
         'agent with a memory.*function': (lambda obs: 0, played),
-        'does not name its task': (gru.network_, None),
+        'does not name its task.*srlviz.record': (gru.network_, None),
+        'agent with a memory.*NoneType': (None, None),
+        'agent with a memory.*Path': (sample_path('agents'), None),
+        'agent with a memory.*Linear': (torch.nn.Linear(3, 3), played),
+        'HalfAgent lacks read, policy': (HalfAgent(), played),
+        'name of a world.*srlviz.record': (gru, 'RepeatPrevious-easy'),
         'switches': (gru.network_, toy_recording()),
     }
     for words, (subject, recording) in refused.items():
@@ -243,6 +258,10 @@ def test_invalid_input_is_refused(played):
             Edit(episodes=6).ask(subject, recording)
     with pytest.raises(ValueError, match='ago_9.*ago_'):
         Edit(('ago_9',), episodes=6).ask(gru)
+    with pytest.raises(ValueError, match='shifts.*numbers of at least 0 and of at most 100;'):
+        Edit(shifts=(-1, 1))
+    with pytest.raises(ValueError, match=r'shifts.*tuple\[float'):
+        Edit(shifts=(0, 'a'))
     with pytest.raises(ValueError, match='direction.*lda.*LDA'):
         Edit(direction='lda')
     with pytest.raises(ValueError, match='episodes.*2'):

@@ -362,7 +362,7 @@ def twin_table(recording: Recording) -> pd.DataFrame:
         a split that `with_twins` did not make, and with a moment untouched twice
     """
     which = np.flatnonzero(recording.split == 'twins')
-    if not len(which) and 'twins' in recording.meta:
+    if not len(which) and _are_twins(recording):
         raise ValueError(
             "these are twins alone, and a probe learns from play: ask about with_twins(recording, twins), of "
             "srlviz.core.twins, where the recording is of the same world and has a split"
@@ -371,6 +371,14 @@ def twin_table(recording: Recording) -> pd.DataFrame:
         how = "the recording has no twins: with_twins(recording, srlviz.twins(world)), of srlviz.core.twins, adds them"
         raise ValueError(str(recording.meta.get('no_twins', how)))
     return _table_of(recording[which]).set_axis(which)
+
+
+def _are_twins(recording: Recording) -> bool:
+    "Whether all episodes of a recording are twins"
+    try:
+        return len(_table_of(recording)) > 0
+    except ValueError:
+        return False
 
 # %% ../../nbs/00_core/04_twins.ipynb #fa78e757
 def is_defined(values: np.ndarray, kind: str) -> np.ndarray:

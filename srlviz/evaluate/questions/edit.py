@@ -457,8 +457,8 @@ class EditAnswer(Answer):
         ceiling = verdicts.loc[verdicts['due'].astype(bool), 'ceiling'].dropna()
         if len(ceiling) and (ceiling <= _MIN_SUCCESS).all() and not (verdicts['verdict'] == 'used').any():
             found.append(
-                "edit: no factor is used, as no twin's memory moves a due action; perhaps the agent has not learned its "
-                'task: compare its return'
+                "edit: no factor is used, as no twin's memory moves a due action; perhaps the agent has not learned "
+                'its task: compare its return'
             )
         return found
 
