@@ -572,6 +572,8 @@ class _Asked:
             raise ValueError(f"{player.name} has no due action: none of its hidden factors decides a single action")
         self.unscored = {name: f'the same as {same}, which can be set' for name, same in due.items() if same}
         asked = question.factors or [name for name in known if name not in self.unscored]
+        if question.factors:
+            self.unscored = {name: why for name, why in self.unscored.items() if name in asked}
         self.names = sorted(asked, key=lambda name: name not in due)  # twins of those with a due action come first
         self.skip = min(question.skip, int(np.median(self.played.lengths)) // 4)
         self.window = question.window
