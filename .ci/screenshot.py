@@ -1,4 +1,5 @@
-"""Make docs/agent.png, the first picture of the README: MMERDashboard with a shipped agent in JupyterLab.
+"""Make docs/agent.png, the first picture of the README: BeliefMicroscope in JupyterLab, with an edit; and
+docs/_static/mind.html, the same screen without a kernel, which the site shows.
 
 python .ci/screenshot.py          needs Chromium, as the browser tests do
 """
@@ -14,30 +15,42 @@ sys.path.insert(0, str(ROOT / 'tests'))
 from support import lab as labs  # noqa: E402
 
 CELL = """
-from srlviz.widgets.agents.returns import MMERDashboard
-board = MMERDashboard(task='RepeatPrevious-easy', method='GRU')
-board.playing = True
-board.agent.player.value = 20
-board"""
-HEIGHT = 620  # pixels: down to the first units of the memory
+import srlviz
+from srlviz.agents.player import load_policy
+from srlviz.core.files import sample_path
+agent = load_policy(sample_path('agents/RepeatPrevious-easy_GRU.safetensors'))
+scope = srlviz.explore(agent, widget='BeliefMicroscope', factor='ago_1', seed=3, t=12)
+scope.press(1)
+scope"""
+FACTORS = 'ago_0', 'ago_1', 'ago_2', 'remaining_0'  # of the page
 
 
 def screenshot() -> Image.Image:
-    "Return a picture of the widget at t=20"
+    "Return a picture of the widget"
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         server = labs.Server(Path(folder))
         browser = playwright.chromium.launch(executable_path=labs.chromium(), args=labs.FLAGS)
         lab = labs.Lab(server, 'agent', labs.notebook_of(CELL.strip()))
         page = labs.open_page(browser, lab)
         labs.release_focus(page)
-        shot = page.locator('.srlviz-dashboard').first.screenshot()
+        shot = page.locator('.srlviz-microscope').first.screenshot()
         browser.close()
         server.close()
-    picture = Image.open(io.BytesIO(shot)).convert('RGB')
-    return picture.crop((0, 0, picture.width, min(HEIGHT, picture.height)))
+    return Image.open(io.BytesIO(shot)).convert('RGB')
+
+
+def write_page(path: Path) -> None:
+    "Write the page in which agents play"
+    from srlviz.widgets.agents.microscope import BeliefMicroscope
+
+    scope = BeliefMicroscope('RepeatPrevious-easy', factor='ago_1', seed=3, t=12, second='Elman')
+    scope.to_html(path, factors=FACTORS)
 
 
 if __name__ == '__main__':
     target = ROOT / 'docs' / 'agent.png'
     screenshot().save(target, optimize=True)
-    print(f'{target.relative_to(ROOT)}: {target.stat().st_size / 1e3:.0f} kB')
+    page = ROOT / 'docs' / '_static' / 'mind.html'
+    write_page(page)
+    for path in target, page:
+        print(f'{path.relative_to(ROOT)}: {path.stat().st_size / 1e3:.0f} kB')

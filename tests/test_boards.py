@@ -203,3 +203,16 @@ def test_a_press_of_no_point_of_qedr_changes_nothing():
     for data in (*BLANK, *MALFORMED[2:]):
         board.points.clicked = board.curve.clicked = dict(data=data)
     assert (board.alpha, board.episode, board.t) == before
+
+
+@pytest.mark.filterwarnings('ignore')
+def test_a_press_sets_code_and_factor_at_once():
+    "Linked explorers never see the new factor beside the old code, which they would draw."
+    board = QEDRMatrix.of_results(ODD['qedr'](), interactive=True)
+    factors = board.offers('factor')
+    code = next(c for c in board.offers('code') if c != board.code)
+    factor = next(f for f in factors if f != board.factor)
+    seen = []
+    board.observe(lambda _: seen.append((board.code, board.factor)), ['code', 'factor'])
+    board.press(dict(data=[code, factors.index(factor)]))
+    assert set(seen) == {(code, factor)}

@@ -19,7 +19,9 @@ from srlviz.studies.matrix.settings import varying_factors
 from srlviz.studies.quick import probe
 
 SIZES = dict(probe=600, valid=200, test=400, shifted=200)
-QUICK = dict(probe=dict(n_classes=None, lr=0.05, epochs=8), dci=dict(bins=2, n_train=200))  # else the defaults
+QUICK = dict(
+    probe=dict(n_classes=None, lr=0.05, epochs=8), dci=dict(bins=2, n_train=200), explicitness=dict(n_features=32)
+)  # else the defaults
 SLOW = {'dci', 'qedr forest', 'disagreement'}  # are asked about the oddest data only
 # tables that only a task, windows, or twins give; their heads are those of others
 OTHER_DATA = {'belief', 'targets', 'response', 'interventional'}

@@ -173,6 +173,37 @@ def test_a_click_in_one_pane_shows_in_the_other(page, lab):
     assert page.evaluate("document.querySelector('.jp-WindowedPanel-outer')?.scrollTop") == scrolled
 
 
+NOTE_CHANGES = """() => {
+    const bench = document.querySelector('.srlviz-workbench');
+    const heat = [...bench.querySelectorAll('.js-plotly-plot')].find(plot => plot.checkVisibility());
+    globalThis.redrawn = [];
+    new MutationObserver(changes => {
+        for (const { target, attributeName, oldValue } of changes) {
+            if (target.nodeType === 1 && heat.contains(target) && target.closest('.cartesianlayer, .infolayer'))
+                redrawn.push(target.getAttribute('class'));
+            if (attributeName === 'data-lm-suppress-shortcuts' && oldValue === target.getAttribute(attributeName))
+                redrawn.push(target.tagName);
+        }
+    }).observe(bench, { subtree: true, childList: true, attributes: true, attributeOldValue: true });
+}"""
+
+
+@pytest.mark.browser
+def test_a_click_on_a_cell_redraws_only_what_changes(page, lab):
+    "The frame of the heat map moves without its axes and cells, and no control is labelled again."
+    shapes = 'g => JSON.stringify(g.layout.shapes)'
+    heat = plot(page)
+    page.mouse.click(*cell_place(page, 'ball_y', 'half'))
+    wait_for(lambda: lab.evaluate('bench.factor') == 'ball_y', message='the cell is chosen')
+    wait_idle(page)
+    before = heat.evaluate(shapes)
+    page.evaluate(NOTE_CHANGES)
+    page.mouse.click(*cell_place(page, 'player_y', 'place'))
+    wait_for(lambda: heat.evaluate(shapes) != before, message='the frame moves')
+    wait_idle(page)
+    assert page.evaluate('redrawn') == []
+
+
 @pytest.mark.browser
 def test_hover_is_linked(page, lab):
     "A step under the pointer on the map or the trace is marked in the other parts; the opened step stays."

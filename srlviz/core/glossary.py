@@ -223,13 +223,19 @@ _DISENTANGLEMENT = {
     'trees on binned factors.',
     'disentanglement': 'D of QEDR: how far each code serves a single factor. 1 if each code is important for '
     'one factor only; it means nothing where the factors are not predicted.',
+    'explicitness': 'E of DCI-ES (Eastwood et al. 2023): how little capacity a head needs to read what codes know. 1 '
+    'if a line reads all of it, 0 or less if only a large head does; it does not say how much that is.',
     'importance': 'How much a regression uses a code to predict a factor: the absolute weight of a lasso, or '
     'the share of splits of a forest.',
+    'InfoMEC': 'Scores of Hsu et al. (2023): InfoM, whether the information of each code is about one factor; InfoC, '
+    'whether that about each factor is in one code; InfoE, the share of its entropy that a linear head removes.',
     'informativeness': 'I of QEDR: the error of predicting the factors from the codes, relative to a constant '
     'prediction. 0 is perfect, 1 is no better than the constant.',
     'forest': 'The mean of many decision trees, each fitted to a resample of the rows. Unlike a linear regression '
     'it can follow any nonlinear relation.',
     'lasso': 'Linear regression with a penalty alpha on the sum of absolute weights, which sets many of them to 0.',
+    'MCC': 'Mean correlation coefficient: each factor is matched with a code of its own, and their correlations are '
+    'averaged; with ranks (Spearman), increasing maps of codes change nothing.',
     'MIG': 'Mutual information gap: of each factor, the mutual information with the best code minus that with '
     'the second best, divided by the entropy of the factor.',
     'mutual information': 'How much knowing one variable reduces the entropy of another; 0 if they are independent.',
@@ -267,8 +273,12 @@ ALIASES: dict[str, str] = dict(
     gain='nonlinear gain',
     game='task',
     half_life='contamination',
+    infoc='InfoMEC',
+    infoe='InfoMEC',
+    infom='InfoMEC',
     interventional_completeness='completeness',
     interventional_disentanglement='disentanglement',
+    mcc_spearman='MCC',
     mmer_split='MMER',
     own='own response',
     participation_ratio='rank',

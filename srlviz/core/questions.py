@@ -542,7 +542,7 @@ class Question:
     tested : the split whose rows its answer is about; too few rows of 'test' are no score
     metrics : name -> Metric
     headline : the metric on boards and cards; by default the first
-    cost : 'quick', or 'slow' for one that takes minutes and is asked only by name
+    cost : 'quick', or 'slow' for one that is asked only by name: it takes minutes, or the shipped matrix lacks it
     defaults : arguments that suit a few thousand rows, with which boards and cards ask it; those of the constructor are
         a paper's
     cannot_tell : the limits of its answer: words that complete the sentence 'It cannot tell ...'

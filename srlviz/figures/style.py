@@ -97,6 +97,8 @@ _LABELS = {
     'mig': 'MIG',
     'sap': 'SAP',
     'dci': 'DCI',
+    'mcc': 'MCC',
+    'infomec': 'InfoMEC',
 }
 
 

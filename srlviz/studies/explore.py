@@ -25,11 +25,11 @@ from ..core.recordings import Episode, Recording, as_recording
 from ..core.results import Results, results_of_answers
 from ..core.scores import SCORE_COLUMNS, check_scores
 from ..core.twins import with_twins
-from ..core.views.cameras import cameras
+from ..core.views.cameras import cameras, default_input, pick_camera
 from ..core.views.coded import with_coded_words
 from ..core.views.windows import windows
 from ..data.landing.flights import flight_table
-from ..data.worlds.record import as_world, sample
+from ..data.worlds.record import as_world, sample, twins
 from ..evaluate.questions.shift import with_shift
 from .load import file_kind, is_paths, load, read_recording, table_keywords
 
@@ -265,9 +265,46 @@ def _open_recording(recording, other, widget, options):
 
 def _open_world(world, recording, widget, options):
     widget = widget or next(iter(_explorers_of(world)), '')
+    if widget == 'TwinExplorer':
+        return _open_twins(world, recording, options)
     if widget and widget not in _OF_RECORDING:
         return catalog('widgets')[widget].of_world(world, recording, **options)
     return _open_recording(world.sample() if recording is None else recording, None, widget, options)
+
+
+_TWIN_ROWS, _TWIN_MOMENTS, _TWIN_FACTORS = 4000, 24, 3
+
+
+def _open_twins(world, recording, options):
+    "Show twins of a world to a few representations of its pictures, or of what else it observes"
+    from torch import nn
+
+    from srlviz.encoders.custom import as_encoder
+    from srlviz.evaluate.ask import ask
+    from srlviz.studies.methods import find_method
+
+    settable = getattr(world, 'settable', ())
+    names = [options['factor']] if options.get('factor') else settable[:_TWIN_FACTORS]
+    natural = world.sample() if recording is None else recording
+    if recording is None and natural.n_steps < _TWIN_ROWS and world.unit == 'steps':
+        natural = world.record(_TWIN_ROWS)
+    like = {}
+    if settable and 'size' in inspect.signature(world.twins).parameters:  # pixels of a frame
+        like['size'] = natural[0].obs[pick_camera(natural[0].obs)].shape[1]
+    made = twins(world, names, n=_TWIN_MOMENTS, **like)
+    shared = {name: values for name, values in natural[0].obs.items() if name in made[0].obs}
+    read = default_input(shared)
+    natural, made = (x.replace(episodes=[e.replace(obs={read: e.obs[read]}) for e in x]) for x in (natural, made))
+    if not {'probe', 'test'} <= {*natural.split}:
+        natural = natural.with_split(probe=0.7, test=0.3)
+    if read in cameras(natural[0].obs):
+        pixels = as_encoder(nn.Sequential(nn.AdaptiveAvgPool2d((30, 32)), nn.Flatten()))  # means of 960 blocks
+        encoders = dict(pixels=pixels) | {name: find_method(name).make(quick=True) for name in ('pca', 'random_cnn')}
+        options = dict(second='random_cnn') | options
+    else:
+        encoders = {read: as_encoder(nn.Identity())}
+    results = ask(encoders, {world.name: with_twins(natural, made)}, ['response'])
+    return catalog('widgets')['TwinExplorer'](results, **options)
 
 
 def _explorers_of(world) -> tuple[str, ...]:
@@ -384,6 +421,8 @@ def _open_agents(agents, recording, widget, options):
     tasks = [agent.task for agent in agents.values()]
     task = options.pop('task', '') or max(sorted(tasks), key=tasks.count)
     playing = {name.removesuffix(f' on {task}'): agent for name, agent in agents.items() if agent.task == task}
+    if widget == 'BeliefMicroscope':
+        return catalog('widgets')[widget](playing, **options)
     options = dict(policy=next(iter(playing))) | options
     return catalog('widgets')['EnvironmentExplorer'](task, playing, flat=True, **options)
 
@@ -399,7 +438,7 @@ def _open_results(results, recording, widget, options):
     _refuse_recording(recording, 'results, which have recordings of their own,')
     if widget in _OF_CODES:
         return _open_codes(results.codes, results.recording, widget, options)
-    if widget == 'Workbench':
+    if widget in ('TwinExplorer', 'Workbench'):
         return catalog('widgets')[widget].of_results(results, **options)
     boards = _boards()
     widget = widget or max(boards, key=lambda name: boards[name].fits(results))
@@ -508,15 +547,15 @@ class Widgets(NamedTuple):
 
 WIDGETS = {
     'recording': Widgets(_OF_RECORDING, _open_recording),
-    'world': Widgets(_OF_RECORDING, _open_world),  # and the `explorers` of the world
+    'world': Widgets((*_OF_RECORDING, 'TwinExplorer'), _open_world),  # and the `explorers` of the world
     'encoders': Widgets((*_OF_CODES, 'ReconstructionBrowser', 'InfoNCEMap'), _open_encoders),
     'codes': Widgets(_OF_CODES, _open_codes),
     'maps': Widgets(('CodesExplorer',), _open_maps),
     'memories': Widgets(('MemoryExplorer',), _open_memories),
-    'agents': Widgets(('EnvironmentExplorer', 'MemoryExplorer', 'MMERDashboard'), _open_agents),
+    'agents': Widgets(('EnvironmentExplorer', 'BeliefMicroscope', 'MemoryExplorer', 'MMERDashboard'), _open_agents),
     'scores': Widgets((), _open_scores, boards=True),
     'answers': Widgets((), _open_answers, boards=True),
-    'results': Widgets((*_OF_CODES, 'Workbench'), _open_results, boards=True),
+    'results': Widgets((*_OF_CODES, 'TwinExplorer', 'Workbench'), _open_results, boards=True),
     'runs': Widgets(('RunMonitor',), _open_runs),
     'workbench': Widgets(('Workbench',), _open_workbench),
     'question': Widgets((), _open_question, boards=True),

@@ -229,8 +229,8 @@ class Board:
             raise
 
     def set_cell(self, **chosen):
-        """Set several traits, and draw once."""
-        with self.quietly():
+        """Set several traits at once, and draw once."""
+        with self.quietly(), self.hold_trait_notifications():
             for name, value in chosen.items():
                 setattr(self, name, value)
         self.follow(*[n for n in chosen if n in self.menus])

@@ -138,7 +138,15 @@ function render({ model, el }) {
     put(t);
     muted = false;
     model.save_changes();
-    if (shown !== t) { shown = t; restart(); draw(); requestChunks(); }
+    show(t);
+  }
+  /** Show a step that the kernel knows. */
+  function show(t) {
+    if (t === shown) return;
+    shown = clamp(t);
+    restart();
+    draw();
+    requestChunks();
   }
 
   function resendSoon(t) { clearTimeout(pending); pending = setTimeout(() => resend(t)); }
@@ -310,9 +318,9 @@ function render({ model, el }) {
   });
 
   const on = {
-    'msg:custom': (message, buffers) => { if (message.kind === 'preview') { if (message.t === model.get('preview')) showGlance(message.t, buffers[0]); } else if (message.kind === 'seek') { stop(); go(message.t); resendSoon(shown); } else { chunks.receive(message, buffers); numbers.receive(message, buffers); } },
+    'msg:custom': (message, buffers) => { if (message.kind === 'preview') { if (message.t === model.get('preview')) showGlance(message.t, buffers[0]); } else if (message.kind === 'seek') { stop(); show(message.t); resendSoon(shown); } else { chunks.receive(message, buffers); numbers.receive(message, buffers); } },
     'change:source': () => { stop(); newSource(true); },
-    'change:value': () => { if (!muted && model.get('value') !== shown) { shown = clamp(model.get('value')); draw(); requestChunks(); restart(); } },
+    'change:value': () => { if (!muted) show(model.get('value')); },
     'change:playing': () => { if (model.get('playing') !== playing) toggle(); },
     'change:preview': () => { if (model.get('preview') === null) showGlance(null); },
     'change:zoom': () => { resize(); draw(); },

@@ -10,11 +10,11 @@ const SCOPE_KEYS = [
 
 /** The blocks of a scene of agents: titles, and bands of text or of probabilities over its rows. */
 function blocksOf(scene) {
-  const blocks = [], factor = scene.factors.find(f => f.name === scene.factor) ?? { label: scene.factor };
+  const blocks = [];
   const heat = (name, labels, cells, more) => ({ kind: 'heat', name, labels, cells, ...more });
   const world = (line, name = '') => ({ title: name, bands: [
-    { kind: 'text', name: 'it saw', cells: line.saw },
-    { kind: 'text', name: `true: ${factor.label}`, cells: line.truth.map(v => v < 0 ? '' : scene.signs[v]) },
+    { kind: 'text', name: 'saw', cells: line.saw },
+    { kind: 'text', name: 'truth', cells: line.truth.map(v => v < 0 ? '' : scene.signs[v]) },
     ...(line.posterior ? [heat('can be known', scene.signs, line.posterior, { truth: line.truth })] : []),
   ] });
   const same = (a, b) => a.saw.length === b.saw.length && a.saw.every((text, t) => text === b.saw[t]);
@@ -25,16 +25,16 @@ function blocksOf(scene) {
     const bands = (line, edits, before) => {
       const changed = before && line.chosen.map((action, t) => action !== before.chosen[t]);
       const found = [];
-      if (line.belief) found.push(heat('its memory says', scene.signs, line.belief, { truth: line.truth, press: k, edits, wide: true }));
-      if (line.policy) found.push(heat('it plays', scene.action_signs, line.policy, { chosen: line.chosen, right: line.right, changed }));
-      else found.push({ kind: 'text', name: 'it plays', cells: line.chosen.map(String), changed });
+      if (line.belief) found.push(heat('memory says', scene.signs, line.belief, { truth: line.truth, press: k, edits, wide: true }));
+      if (line.policy) found.push(heat('plays', scene.action_signs, line.policy, { chosen: line.chosen, right: line.right, changed }));
+      else found.push({ kind: 'text', name: 'plays', cells: line.chosen.map(String), changed });
       return found;
     };
-    const total = line => `return ${line.total.toFixed(2).replace('-', '−')}`;
-    blocks.push({ title: panel.name, words: `${panel.cannot || total(original)}`, bands: bands(original, []) });
+    const total = line => `Return ${line.total.toFixed(2).replace('-', '−')}`;
+    blocks.push({ title: panel.name, words: panel.cannot || `${total(original)}${edited ? '' : '. Press a cell of “memory says”: the memory will say that, and the agent plays on.'}`, bands: bands(original, []) });
     if (edited) {
       const last = bands(edited, panel.edits, original);
-      if (!same(original, edited)) last.unshift({ kind: 'text', name: 'it saw', cells: edited.saw, changed: edited.saw.map((text, t) => text !== original.saw[t]) });
+      if (!same(original, edited)) last.unshift({ kind: 'text', name: 'saw', cells: edited.saw, changed: edited.saw.map((text, t) => text !== original.saw[t]) });
       blocks.push({ title: `${panel.name}, edited`, words: `${total(edited)}. ${panel.sentence}`, bands: last, edited: true });
     }
   });
@@ -43,8 +43,9 @@ function blocksOf(scene) {
 
 /** Draw scenes into an element. The host has press(panel, t, value, kind), undo(), reset() and set(name, value). */
 function microscope(element, host) {
-  const GUTTER = 118, RIGHT = 14, ORANGE = '#E0661A', GREEN = '#009E73';
+  const RIGHT = 14, ORANGE = '#E0661A', GREEN = '#009E73';
   let scene = null, blocks = [], places = [], value = 0, panel = 0, hovered = null, cell = 18;
+  const gutter = () => scene?.gutter ?? 118;      // px left of the cells
   const option = (v, words, chosen) => { const o = make('option', { value: v }, words); o.selected = v === chosen; return o; };
   const choose = (words, name) => { const select = make('select', { 'aria-label': words, onchange: () => host.set(name, select.value) }); return { select, line: make('label', {}, words, select) }; };
   const factor = choose('Hidden factor', 'factor'), kind = choose('Direction', 'kind'), agent = choose('Agent', 'agent'), second = choose('beside', 'second');
@@ -65,7 +66,7 @@ function microscope(element, host) {
   const nRows = () => Math.max(1, ...blocks.flatMap(b => b.bands.map(band => band.cells.length)));
   const pressed = () => places.filter(p => p.band.press !== undefined && p.band.press === panel);
   function edit(v, how) {
-    if (scene.blocks) return host.press(panel, scene.t, v);
+    if (scene.blocks) return;
     const { cannot } = scene.panels[panel];
     if (cannot) { tell(cannot); return; }
     host.press(panel, scene.t, v, how);
@@ -77,21 +78,27 @@ function microscope(element, host) {
     const style = getComputedStyle(root), read = (name, otherwise) => style.getPropertyValue(name).trim() || otherwise;
     return { ink: style.color, muted: read('--scope-muted', '#5b6169'), low: read('--scope-low', '#eef2f6').match(/\w\w/g).map(h => parseInt(h, 16)), high: read('--scope-high', '#0a5a9c').match(/\w\w/g).map(h => parseInt(h, 16)), here: read('--scope-here', 'rgba(224,102,26,.13)') };
   }
+  const colourOf = (words, c) => words === '♥' || words === '♦' ? '#D22F4B' : c.ink;
   const mix = ({ low, high }, p) => `rgb(${low.map((a, i) => Math.round(a + (high[i] - a) * p)).join()})`;
-  const lineHeight = band => band.kind === 'text' ? 20 : band.kind === 'images' ? band.height ?? 60 : Math.max(7, Math.min(15, 120 / band.labels.length));
+  const lineHeight = band => band.kind === 'text' ? 20 : band.kind === 'images' ? Math.round((cell - 1) * (band.aspect ?? 1)) : Math.max(7, Math.min((scene.panels ?? scene.blocks).length > 2 || scene.panels?.length > 1 ? 12 : 15, 120 / band.labels.length));
   const bandHeight = band => band.kind === 'heat' ? lineHeight(band) * band.labels.length : lineHeight(band);
   function layOut() {
-    const width = Math.max(420, stage.clientWidth || 900), n = nRows();
-    cell = Math.min(34, (width - GUTTER - RIGHT) / n);
+    const width = Math.max(420, stage.clientWidth || 900), n = nRows(), g = canvas.getContext('2d'), ratio = globalThis.devicePixelRatio || 1;
+    g.setTransform(1, 0, 0, 1, 0, 0);
+    cell = Math.min(scene.cell ?? 34, (width - gutter() - RIGHT) / n);
     let y = 4;
     places = [];
     for (const block of blocks) {
       block.top = y;
-      if (block.title || block.words) y += 22;
+      g.font = '600 13px system-ui, sans-serif';
+      const from = block.title ? Math.max(gutter(), 12 + g.measureText(block.title).width) : gutter();
+      g.font = '13px system-ui, sans-serif';
+      block.lines = wrapped(g, block.words ?? '', width - from - 6).map((words, k) => ({ words, x: from, y: y + 11 + 17 * k }));
+      if (block.title || block.words) y += 5 + 17 * Math.max(1, block.lines.length);
       for (const band of block.bands) { places.push({ band, block, y, height: bandHeight(band) }); y += bandHeight(band) + 7; }
       y += 5;
     }
-    const height = y + 20, ratio = globalThis.devicePixelRatio || 1;
+    const height = y + 20;
     if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
       canvas.width = Math.round(width * ratio); canvas.height = Math.round(height * ratio);
       canvas.style.width = `${width}px`; canvas.style.height = `${height}px`;
@@ -104,35 +111,34 @@ function microscope(element, host) {
     g.setTransform(ratio, 0, 0, ratio, 0, 0);
     g.clearRect(0, 0, width, height);
     g.textBaseline = 'middle';
-    const x = t => GUTTER + t * cell, text = (words, at, y, align = 'left', colour = c.ink) => { g.textAlign = align; g.fillStyle = colour; g.fillText(words, at, y); };
+    const x = t => gutter() + t * cell, text = (words, at, y, align = 'left', colour = c.ink) => { g.textAlign = align; g.fillStyle = colour; g.fillText(words, at, y); };
     g.fillStyle = c.here;
     g.fillRect(x(scene.t), 0, cell, height - 18);
     for (const block of blocks) {
       if (!block.title && !block.words) continue;
       font(13, '600');
       text(block.title, 4, block.top + 11, 'left', block.edited ? '#C2530F' : c.ink);
-      const from = Math.max(GUTTER, 12 + g.measureText(block.title).width);
       font(13);
-      if (block.words) text(fit(g, block.words, width - from - 6), from, block.top + 11, 'left', block.edited ? c.ink : c.muted);
+      for (const line of block.lines) text(line.words, line.x, line.y, 'left', block.edited ? c.ink : c.muted);
     }
     for (const { band, y } of places) {
       const h = lineHeight(band);
       font(12);
-      text(fit(g, band.name, GUTTER - (band.labels ? 26 : 8)), 4, band.labels ? y + 7 : y + h / 2, 'left', c.muted);
+      text(fit(g, band.name, scene.gutter ? 84 : gutter() - (band.labels ? 26 : 8)), 4, band.labels ? y + 7 : y + h / 2, 'left', c.muted);
       if (band.kind === 'text') {
         font(Math.min(14, cell - 1));
         band.cells.forEach((words, t) => {
           if (band.changed?.[t]) { g.fillStyle = c.here; g.fillRect(x(t), y, cell, h); }
-          if (cell >= 10) text(fit(g, String(words), cell - 1), x(t) + cell / 2, y + h / 2, 'center', band.changed?.[t] ? '#C2530F' : c.ink);
+          if (cell >= 10) text(fit(g, String(words), cell - 1), x(t) + cell / 2, y + h / 2, 'center', band.changed?.[t] ? '#C2530F' : colourOf(words, c));
         });
         continue;
       }
-      if (band.kind === 'images') { band.cells.forEach((image, t) => { if (image.complete && image.naturalWidth) { g.imageSmoothingEnabled = !band.pixelated; g.drawImage(image, x(t) + .5, y, cell - 1, h); } }); continue; }
+      if (band.kind === 'images') { band.cells.forEach((image, t) => { if (image.complete && image.naturalWidth) { g.imageSmoothingEnabled = !(band.pixelated && image.naturalWidth < cell * ratio); g.drawImage(image, x(t) + .5, y, cell - 1, h); } }); continue; }
       font(Math.min(12, h));
-      band.labels.forEach((label, v) => { if (h >= 9 || v % 2 === 0) text(fit(g, label, 60), GUTTER - 6, y + h * (v + .5), 'right', c.ink); });
+      band.labels.forEach((label, v) => { if (h >= 9 || v % 2 === 0) text(fit(g, label, gutter() - 60), gutter() - 6, y + h * (v + .5), 'right', colourOf(label, c)); });
       band.cells.forEach((column, t) => {
         if (!column) return;
-        column.forEach((p, v) => { g.fillStyle = mix(c, band.signed ? Math.min(1, Math.abs(p)) : p); g.fillRect(x(t) + .5, y + v * h + .5, cell - 1, h - 1); });
+        column.forEach((p, v) => { g.fillStyle = mix(c, p); g.fillRect(x(t) + .5, y + v * h + .5, cell - 1, h - 1); });
         const at = v => [x(t) + cell / 2, y + (v + .5) * h], truth = band.truth?.[t];
         if (truth >= 0) { g.strokeStyle = c.ink; g.lineWidth = 1.2; g.strokeRect(x(t) + 1, y + truth * h + 1, cell - 2, h - 2); }
         if (band.chosen) {
@@ -151,6 +157,14 @@ function microscope(element, host) {
     text(scene.axis ?? 'row', 4, height - 9, 'left', c.muted);
     root.dataset.shown = scene.shown ?? '';
   }
+  function wrapped(g, words, width) {
+    const lines = [];
+    let line = '';
+    for (const word of words.split(' ')) {
+      if (line && g.measureText(`${line} ${word}`).width > width) { lines.push(line); line = word; } else line = line ? `${line} ${word}` : word;
+    }
+    return line ? [...lines, line] : lines;
+  }
   function cross(g, cx, cy, r) { g.moveTo(cx - r, cy - r); g.lineTo(cx + r, cy + r); g.moveTo(cx - r, cy + r); g.lineTo(cx + r, cy - r); g.stroke(); }
   function fit(g, words, width) {
     if (g.measureText(words).width <= width) return words;
@@ -161,7 +175,7 @@ function microscope(element, host) {
 
   // what stands under the pointer, in words
   function under(event) {
-    const box = canvas.getBoundingClientRect(), px = event.clientX - box.left, py = event.clientY - box.top, t = Math.floor((px - GUTTER) / cell);
+    const box = canvas.getBoundingClientRect(), px = event.clientX - box.left, py = event.clientY - box.top, t = Math.floor((px - gutter()) / cell);
     const place = places.find(p => py >= p.y - 3 && py < p.y + p.height + 3);
     if (t < 0 || t >= nRows()) return null;
     const v = place?.band.kind === 'heat' ? Math.max(0, Math.min(place.band.labels.length - 1, Math.floor((py - place.y) / lineHeight(place.band)))) : -1;
@@ -179,6 +193,7 @@ function microscope(element, host) {
     return `${where}. ${place.block.title ? `${place.block.title}: ` : ''}${band.name} ${best}${truth}${right}${hint}`;
   }
   canvas.addEventListener('pointermove', event => {
+    if (event.buttons && canvas.hasPointerCapture(event.pointerId)) { const t = Math.floor((event.clientX - canvas.getBoundingClientRect().left - gutter()) / cell); if (t !== scene.t) moveTo(t); return; }
     const at = under(event), words = at ? wordsOf(at) : '';
     canvas.style.cursor = at?.place?.band.press !== undefined ? 'pointer' : at ? 'col-resize' : '';
     tip.hidden = !words;
@@ -192,7 +207,7 @@ function microscope(element, host) {
     const at = under(event);
     if (!at) return;
     tip.hidden = true;
-    if (at.place?.band.press !== undefined && at.v >= 0) { panel = at.place.band.press; value = at.v; moveTo(at.t, true); edit(at.v); } else moveTo(at.t);
+    if (at.place?.band.press !== undefined && at.v >= 0) { panel = at.place.band.press; value = at.v; moveTo(at.t, true); edit(at.v); } else { canvas.setPointerCapture(event.pointerId); moveTo(at.t); }
   });
   function moveTo(t, quiet = false) {
     scene.t = Math.max(0, Math.min(nRows() - 1, t));
@@ -233,6 +248,8 @@ function microscope(element, host) {
     fill(agent.select, agents, scene.agent);
     fill(second.select, ['', ...agents.filter(name => name !== scene.agent)], scene.second ?? '', v => v || 'no other');
     agent.line.hidden = second.line.hidden = agents.length < 2;
+    for (const [line, name, words] of [[agent.line, 'agent', 'Agent'], [factor.line, 'factor', 'Hidden factor']]) line.firstChild.textContent = scene.roles?.[name] ?? words;
+    next.textContent = scene.roles?.next ?? 'Next episode';
     kind.line.hidden = swap.hidden = slider.parentElement.hidden = !scene.kinds;
     next.hidden = scene.episode === undefined;
     slider.value = scene.length ?? 1;
@@ -240,7 +257,7 @@ function microscope(element, host) {
     const edits = (scene.panels ?? []).flatMap(p => p.edits);
     undo.disabled = reset.disabled = !edits.length;
     undo.hidden = reset.hidden = !scene.panels;
-    readable.textContent = scene.words ?? (scene.factors ?? []).find(f => f.name === scene.factor)?.words ?? '';
+    readable.textContent = scene.words ?? '';
     foot.textContent = scene.note ?? '';
     value = Math.min(value, (scene.values?.length ?? 1) - 1);
     panel = Math.min(panel, (scene.panels?.length ?? 1) - 1);

@@ -195,8 +195,9 @@ class _WorstFrames(W.HBox):
         """Show the frames of these steps, (episode, t), next to the player."""
         if places != self.places or captions != self.picker.captions:
             self.places = list(places)
-            self.picker.show(self.frames(places), captions)
-        self._mark_current()
+            with self.picker.hold_sync():
+                self.picker.show(self.frames(places), captions)
+                self._mark_current()
 
     @traitlets.observe('episode', 't')
     def _mark_current(self, _=None):

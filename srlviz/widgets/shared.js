@@ -125,12 +125,12 @@ function labelControls(el, tries = 40) {
   let root = el.closest('.srlviz-explorer');
   for (let outer = root; outer; outer = outer.parentElement?.closest('.srlviz-explorer')) root = outer;      // one explorer may stand in another
   if (!root && tries) setTimeout(() => labelControls(el, tries - 1), 150);      // a view is made before it stands in the page
-  if (!root || root.dataset.named) return;
+  if (!root || 'named' in root.dataset) return;
   root.dataset.named = '';
   const labelOf = node => node.closest('.jupyter-widgets')?.querySelector('.widget-label')?.textContent || node.closest('[title]')?.title || '';
   const name = (node, text) => { if (text && !node.getAttribute('aria-label')) node.setAttribute('aria-label', text); };
   const labelAll = () => {
-    for (const node of root.querySelectorAll('select, input, button, .noUi-handle')) node.dataset.lmSuppressShortcuts = 'true';      // or JupyterLab takes arrows and Enter for its cells
+    for (const node of root.querySelectorAll(':is(select, input, button, .noUi-handle):not([data-lm-suppress-shortcuts])')) node.dataset.lmSuppressShortcuts = 'true';      // or JupyterLab takes arrows and Enter for its cells
     for (const node of root.querySelectorAll('.widget-dropdown select, .widget-text input, input[type=number]')) if (![...node.labels ?? []].some(label => label.textContent.trim())) name(node, labelOf(node) || 'choose');
     for (const play of root.querySelectorAll('.widget-play')) [...play.querySelectorAll('button')].forEach((button, k) => name(button, button.title || ['play', 'stop', 'again and again'][k]));
     for (const slider of root.querySelectorAll('.widget-slider')) {

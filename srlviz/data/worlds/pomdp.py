@@ -14,7 +14,7 @@ import numpy as np
 
 from ...core.checks.pomdp import DIFFICULTIES
 from ...core.checks.world import EVERYTHING, Condition, check_condition
-from ...core.files import check_whole
+from ...core.files import check_whole, sample_path
 from ...core.jobs.progress import Bar
 from ...core.names import catalog_names, spelled
 from ...core.play import spread_factors
@@ -161,7 +161,6 @@ class POMDPWorld:
     """
 
     kind, unit = 'task', 'episodes'
-    explorers = 'EnvironmentExplorer', 'PlayWidget'
     play = property(lambda self: self.name)
 
     def __init__(self, name: str):
@@ -171,6 +170,12 @@ class POMDPWorld:
     def names(cls) -> tuple[str, ...]:
         """Return the names of all tasks, without importing them."""
         return _task_names()
+
+    @property
+    def explorers(self) -> tuple[str, ...]:
+        """Names of the widgets that it offers: the microscope, if agents ship for this task."""
+        has_agents = any(sample_path('agents').glob(f'{self.name}_*.safetensors'))
+        return ('EnvironmentExplorer', 'PlayWidget', *(['BeliefMicroscope'] if has_agents else []))
 
     def __repr__(self):
         return f"POMDPWorld({self.name!r})"

@@ -137,7 +137,7 @@ class Words:
         self.task = task
 
     def factor(self, name: str) -> str:
-        """Return the label of a factor, named as in a recording: 'card 1 ago' for 'ago_1'."""
+        """Return the label of a factor, named as in a recording: 'card 1 back' for 'ago_1'."""
         note = self.task.factor_notes.get(name)
         if note is not None:
             return note.label
@@ -179,7 +179,16 @@ class Words:
 
 # %% ../../../nbs/06_evaluate/memories/04_edited_play.ipynb #2e706c9a
 TWIN, RANDOM = 'twin', 'random'
-CHANGE_KINDS = (*KINDS, TWIN, RANDOM)
+CHANGE_KINDS = {  # kind -> what it adds to the memory
+    'standardised probe': 'the shortest step after which the probe reads the value, in standard deviations',
+    'raw probe': 'the shortest step after which the probe reads the value, in the units of the memory',
+    'class means': 'the difference between the mean memories of two values',
+    'subspace swap': 'what another memory with this value has in the subspace of the class means',
+    'LDA': 'the shortest step in the direction of linear discriminant analysis',
+    TWIN: 'the memory of another history, in which the factor has this value',
+    RANDOM: 'a push as long as that of the class means, in a random direction: it should do nothing',
+}
+assert {*KINDS} < {*CHANGE_KINDS}
 
 
 class Change(NamedTuple):
@@ -267,6 +276,18 @@ class EditedPlay:
                 self.readings[factor] = self._fit(factor)
         return self.readings[factor]
 
+    def is_readable(self, factor: str) -> bool:
+        """Whether a probe reads a factor better than chance."""
+        reading = self.reading(factor)
+        return not isinstance(reading, str) and reading.is_readable
+
+    def how_read(self, factor: str) -> str:
+        """Say how well a factor is read, or why it is not."""
+        reading = self.reading(factor)
+        if isinstance(reading, str):
+            return reading
+        return reading.words if reading.is_readable else f'its probe hardly beats chance, {reading.words}'
+
     def _fit(self, factor: str) -> Reading | str:
         if self.player.n_codes == 0:
             return f'the memory {self.name} has no state, so that nothing can be read from it or edited'
@@ -328,13 +349,14 @@ class EditedPlay:
         ------
         ValueError : if the factor cannot be set, or not to this value in this row
         """
-        player, start = self.player, course.records[:1]
+        player, actions = self.player, course.actions[:, None]
         row = change.t + self.reading(change.factor).leads
-        other = player.task.with_value(start, change.factor, change.value, row, course.actions[None])
-        same = player.factors(course.records[[row]])[change.factor][0] == change.value
-        if (other == start).all() and not same:
+        other = player.task.with_value(course.records[:1], change.factor, change.value, row, course.actions[None])
+        _, there = player.replay(other, np.array([row]), actions)
+        is_over = there['t'][0] != row or there['terminated'][0]  # after its end it starts anew
+        if is_over or player.factors(there)[change.factor][0] != change.value:
             raise ValueError(f"no history has {change.factor} = {change.value:g} in row {row} with the same actions")
-        return player.twin(other, np.array([change.t]), course.actions[:, None])[0]
+        return player.twin(other, np.array([change.t]), actions)[0]
 
     def step(self, course: Course, change: Change, memory: np.ndarray) -> np.ndarray:
         """Return what a change adds to a memory (n_codes,)."""

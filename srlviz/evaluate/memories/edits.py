@@ -70,7 +70,7 @@ class NumberMeans:
 def _basis(rows: np.ndarray) -> np.ndarray:
     "An orthonormal basis (n_codes, k) of the space that rows (m, n_codes) span"
     _, sizes, directions = np.linalg.svd(rows, full_matrices=False)
-    return directions[sizes > 1e-9 * max(sizes[0], 1e-300)].T
+    return directions[sizes > 1e-5 * max(sizes[0], 1e-300)].T  # less is rounding of float32
 
 # %% ../../../nbs/06_evaluate/memories/03_edits.ipynb #7450d282
 class ClassProbe:

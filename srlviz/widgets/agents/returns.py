@@ -49,6 +49,7 @@ from ...figures.agents.rollouts import Strip, action_strip, joined, observation_
 from ...figures.style import pretty, split_method
 from ..base import Explorer, SafeHTML, busy, button, check_choice, columns, menu, on_change, row
 from ..board import Board, Choice, blank_figure, show_figures
+from .microscope import BeliefMicroscope
 from srlviz.widgets.agents.play import (
     HIDDEN,
     INTERACTION,
@@ -653,7 +654,8 @@ class MMERDashboard(Board, Explorer):
 
     Traits: view ('map', 'ranking', 'boxes', 'agreement'), show ('ours', 'paper', 'difference'), metric, tag,
     difficulty, methods (shown), task ('all' for all), method (its label), best (curves of the largest so far),
-    playing (whether an agent is watched), seed (of its episode), factor (the only one or group to show, '' for all).
+    playing (whether an agent is watched), editing (whether its memory is under a `BeliefMicroscope`), seed (of its
+    episode), factor (the only one or group to show, '' for all).
     """
 
     choices = (
@@ -669,7 +671,7 @@ class MMERDashboard(Board, Explorer):
     view, show, metric = (traitlets.Unicode(v) for v in ('map', 'ours', 'mmer'))
     tag, difficulty, task, method = (traitlets.Unicode(v) for v in ('all', 'all', 'all', ''))
     factor, methods, best = traitlets.Unicode(''), traitlets.Tuple(), traitlets.Bool(False)
-    playing, seed = traitlets.Bool(False), traitlets.Int(0, min=0)
+    playing, editing, seed = traitlets.Bool(False), traitlets.Bool(False), traitlets.Int(0, min=0)
     detailed = now = None
 
     def __init__(
@@ -735,6 +737,10 @@ class MMERDashboard(Board, Explorer):
     @on_change('playing', 'seed')
     def _on_playing(self, _):
         self._watch()
+
+    @on_change('editing')
+    def _on_editing(self, _):
+        self._turn()
 
     @on_change('factor')
     def _on_factor(self, _):
@@ -808,9 +814,30 @@ class MMERDashboard(Board, Explorer):
         self.watch.description = f'Watch this {split_method(self.method)[0]} play' if known else 'Watch it play'
 
     def _turn(self):
-        """Show the agent in place of the returns, or the returns again."""
+        """Show the agent in place of the returns, or its memory under the microscope, or the returns again."""
+        with self.quietly():
+            self.editing = self.editing and self.playing
         self.show_stage(self.playing)
         self._show_hint()
+        if self.editing:
+            self._edit()
+        self.scope.layout.display = '' if self.editing else 'none'
+        self.edit.description = 'watch it play' if self.editing else 'edit its memory'
+        if self.editing:
+            self.stage.layout.display = 'none'
+
+    def _edit(self):
+        """Put the memory of the watched agent under the microscope."""
+        try:
+            with busy(self.status, f'fitting probes to the memory of {self.method} on {self.task}', self.edit):
+                agent = self.agents.of(self.task, self.method)
+                self.scope.children = [BeliefMicroscope({self.method: agent}, seed=self.seed)]
+        except Exception:
+            with self.quietly():
+                self.editing = False
+            raise
+        finally:
+            self._show_hint()
 
     def _play(self):
         """Show an episode of the agent of the chosen cell; it is played once."""
@@ -854,6 +881,11 @@ class MMERDashboard(Board, Explorer):
         self.watch = button('Watch it play', play, 'show observations, hidden state and memory', icon='play')
         self.back = button('‹ all tasks', stop, 'return to all tasks and memories')
         self.again = button('another episode', next_seed, 'play with another seed', icon='refresh')
+        turn = lambda: self.set_trait('editing', not self.editing)
+        self.edit = button(
+            'edit its memory', turn, 'see what its memory says, change it, and watch it act', icon='pencil'
+        )
+        self.scope = W.VBox([])
         self.sides = columns([self.heat], [self.watch, *self.details])
         self.stage = columns([self.agent.left], [self.agent.right])
         look = dict(rows=3, layout=dict(width='200px', flex='0 0 auto'), style=dict(description_width='initial'))
@@ -862,11 +894,12 @@ class MMERDashboard(Board, Explorer):
         self.best_box = W.Checkbox(description='curves: largest so far', indent=False, layout=dict(width='170px'))
         self.best_box.tooltip = 'draw the largest mean return so far, as the paper does, instead of that of each epoch'
         whole = self.menu_row('map')
-        cell = self.menu_row('cell', self.best_box, self.again, self.agent.factor)
+        cell = self.menu_row('cell', self.best_box, self.again, self.edit, self.agent.factor)
         lines = W.VBox([whole, row(self.back, cell)])
         lines.layout.flex, lines.layout.overflow = '1 1 0%', 'visible'
-        self.on_stage, self.off_stage = [self.back, self.again, self.agent.factor], [whole, several, self.best_box]
-        self.children = [W.HBox([lines, several]), self.status, self.sides, self.stage]
+        self.on_stage = [self.back, self.again, self.edit, self.agent.factor]
+        self.off_stage = [whole, several, self.best_box]
+        self.children = [W.HBox([lines, several]), self.status, self.sides, self.stage, self.scope]
         self.bind(best=self.best_box, methods=several, factor=self.agent.factor)
         for plot in self.details:
             self.on(plot, 'clicked', self.press)
