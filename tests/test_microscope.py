@@ -103,7 +103,7 @@ def test_what_cannot_be_edited_says_so():
     scope = BeliefMicroscope(policy, interactive=False)
     assert 'has no state' in scope.view.scene['panels'][0]['cannot']
     scope.method, scope.factor = 'GRU', 'ago_1'
-    with pytest.raises(ValueError, match='rows with a later action'):
+    with pytest.raises(ValueError, match='steps with a later action'):
         scope.press(1, t=len(scope.course['GRU']) - 1)
     for name in 'kind', 'second', 'factor':
         with pytest.raises(traitlets.TraitError, match='choices|did you mean'):
