@@ -47,6 +47,16 @@ class WithRegister(torch.nn.Module):
         return y, (inner, torch.cat([x[:, :, -4:], cards], 1)[:, : self.n], spades + x[:, :, -4])
 
 
+class HalfAgent(torch.nn.Module):
+    n_in = 10
+
+    def initial_state(self, batch_size=1):
+        return torch.zeros(batch_size, 4)
+
+    def memory(self, x, state):
+        return x, state
+
+
 @pytest.fixture(scope='module')
 def played():
     return record_pomdp('RepeatPrevious-easy', 1, progress=False)
@@ -104,7 +114,7 @@ def test_a_decoy_that_the_policy_never_reads_is_known_and_unused(played):
     assert (answer.parts['readable']['skill'] == 1).all()
     assert answer.parts['curve']['success'].max() <= 0.02 and answer.value('edit_success') <= 0.02
     verdicts = answer.parts['verdicts']
-    assert (verdicts['verdict'] == 'known and unused').all() and (verdicts['length'] >= 0.98).all()
+    assert (verdicts['verdict'] == 'known and unused').all() and (verdicts['best_length'] >= 0.98).all()
 
 
 def test_a_decoy_number_beside_a_memory_in_use(played):
@@ -116,7 +126,74 @@ def test_a_decoy_number_beside_a_memory_in_use(played):
     verdicts = answer.parts['verdicts'].set_index('factor')
     assert verdicts.loc['ago_1', 'verdict'] == 'used'
     assert verdicts.loc['remaining_0', 'verdict'] == 'known and unused'
-    assert verdicts.loc['remaining_0', 'follows'] > 0.9 and verdicts.loc['remaining_0', 'length'] > 0.98
+    assert verdicts.loc['remaining_0', 'follows'] > 0.9 and verdicts.loc['remaining_0', 'best_length'] > 0.98
+
+
+def test_success_of_the_needed_step_and_of_a_long_push_have_two_names(tables):
+    "The raw step is a fifth as long as the twin's change: beside it stand the success of both lengths"
+    answer, _ = tables['GRU']
+    directions = answer.parts['directions'].set_index(['factor', 'direction'])
+    for row in answer.parts['verdicts'].itertuples():
+        best = directions.loc[row.factor, row.direction]
+        assert (row.best, row.best_length) == (best['long_success'], best['long_length'])
+        assert row.floor == best['floor_success'] and row.floor_high == best['floor_success_high']
+        assert row.effect == row.best - row.floor > 0.9
+    assert not {'success', 'low', 'high', 'length'} & {*answer.parts['verdicts']}
+    raw = directions.xs('raw probe', level='direction')
+    assert (raw['length'] < 0.3).all() and (raw['long_length'] > 0.98).all()
+    assert raw['success'].max() < 0.03 and raw.loc['ago_2', 'long_success'] > 0.05
+    of_twin = directions.xs('random', level='direction')['success']
+    assert np.allclose(answer.values('edit_floor')[:-1], of_twin)
+
+
+def test_a_share_of_all_or_none_in_few_episodes_is_not_certain(small_answer):
+    "Ten or six episodes that all agree: the bound of Clopper and Pearson, not 0 to 0 and 1 to 1"
+    n = 6
+    margin = 1 - 0.025 ** (1 / n)
+    directions = small_answer.parts['directions'].set_index(['factor', 'direction'])
+    twin, random = (directions.loc['ago_0', kind] for kind in ('twin', 'random'))
+    assert (twin['success'], twin['success_high']) == (1, 1) and np.isclose(twin['success_low'], 1 - margin)
+    assert (random['success'], random['success_low']) == (0, 0) and np.isclose(random['success_high'], margin)
+    interval = small_answer.interval('edit_success').set_index('target').loc['ago_0']
+    assert interval['n'] == n and interval['low'] <= 1 - margin + 1e-9
+    curve = small_answer.parts['curve']
+    assert np.allclose(curve.loc[curve['success'] == 0, 'success_high'], margin)
+
+
+def test_the_best_of_five_directions_is_bounded_for_the_choice(tables):
+    answer, _ = tables['Elman']
+    verdicts = answer.parts['verdicts'].set_index('factor')
+    directions = answer.parts['directions'].set_index(['factor', 'direction'])
+    for name, row in verdicts.iterrows():
+        low = directions.loc[(name, row['direction']), 'long_success_low']
+        assert row['best_low'] < low - 0.005  # 150 episodes: .976 of one kind, .965 of the best of five
+
+
+def test_verdicts_name_what_is_repeated_or_does_not_vary():
+    "The answer of RepeatPrevious is the card of three steps ago; few bandits of few episodes have a worse arm"
+    answer = Edit(('answer', 'ago_3'), episodes=12, shifts=(1,)).ask(agent())
+    verdicts = answer.parts['verdicts'].set_index('factor')['verdict']
+    assert verdicts['answer'] == answer.unscored['answer'] == 'the same as ago_3, which can be set'
+    every = Edit(episodes=12, shifts=(1,)).ask(agent())
+    assert 'answer' in every.unscored and any('answer' in note for note in every.notes)
+    bandit = Edit(episodes=12, shifts=(1,)).ask(agent(task='MultiarmedBandit-easy'))
+    factors = BatchPlayer.of(agent(task='MultiarmedBandit-easy')).play(2).records.ravel()
+    known = {*BatchPlayer.of(agent(task='MultiarmedBandit-easy')).factors(factors)}
+    assert known == {*bandit.parts['verdicts']['factor']} | {*bandit.unscored}
+    assert 'left_out' not in bandit.about
+
+
+def test_an_untrained_agent_is_said_to_use_nothing(played, tmp_path):
+    network = memory_network(10, 'GRU', Acting(spaces.Discrete(4)).kind, width=32, n_hidden=32, head_layers=1)
+    question = Edit(('ago_0', 'ago_1'), episodes=80, shifts=(1,))
+    untrained = question.ask(network.eval(), played)
+    assert not (untrained.parts['verdicts']['verdict'] == 'used').any() and untrained.value('edit_ceiling') <= 0.05
+    assert any('no factor is used' in note and 'return' in note for note in untrained.notes)
+    used = question.ask(agent())
+    assert not any('no factor is used' in note for note in used.notes)
+    shown = repr(used).splitlines()
+    assert [line.split()[1] for line in shown if line.strip().startswith('ago')] == ['used', 'used']
+    assert 'effect' in repr(used) and repr(Answer.load(used.save(tmp_path / 'a.npz'))) == repr(used)
 
 
 def test_what_no_probe_reads_is_not_edited(played, tmp_path):
@@ -168,7 +245,12 @@ def test_invalid_input_is_refused(played):
         'another task.*17': (agent(task='HigherLower-easy').network_, played),
         'agent with a memory.*list': (gru.encode(played), played),
         'agent with a memory.*function': (lambda obs: 0, played),
-        'does not name its task': (gru.network_, None),
+        'does not name its task.*srlviz.record': (gru.network_, None),
+        'agent with a memory.*NoneType': (None, None),
+        'agent with a memory.*Path': (sample_path('agents'), None),
+        'agent with a memory.*Linear': (torch.nn.Linear(3, 3), played),
+        'HalfAgent lacks read, policy': (HalfAgent(), played),
+        'name of a world.*srlviz.record': (gru, 'RepeatPrevious-easy'),
         'switches': (gru.network_, toy_recording()),
     }
     for words, (subject, recording) in refused.items():
@@ -176,10 +258,16 @@ def test_invalid_input_is_refused(played):
             Edit(episodes=6).ask(subject, recording)
     with pytest.raises(ValueError, match='ago_9.*ago_'):
         Edit(('ago_9',), episodes=6).ask(gru)
+    with pytest.raises(ValueError, match='shifts.*numbers of at least 0 and of at most 100;'):
+        Edit(shifts=(-1, 1))
+    with pytest.raises(ValueError, match=r'shifts.*tuple\[float'):
+        Edit(shifts=(0, 'a'))
     with pytest.raises(ValueError, match='direction.*lda.*LDA'):
         Edit(direction='lda')
     with pytest.raises(ValueError, match='episodes.*2'):
         Edit(episodes=2)
+    with pytest.raises(ValueError, match='factors.*empty'):
+        Edit(())
 
 
 def test_a_memory_of_the_time_does_not_hold_what_goes_with_it():
@@ -219,6 +307,7 @@ FORGED_PARTS = {  # of an answer to `Edit`: part, and what is done to it
     'no shift': ('curve', lambda t: t.drop(columns='shift')),
     'text for true or false': ('directions', lambda t: t.astype(dict(due=str))),
     'skills as text': ('readable', lambda t: t.astype(dict(skill=str))),
+    'verdicts of another format': ('verdicts', lambda t: t.rename(columns=dict(best='success'))),
     'others of fewer items': ('others', lambda t: t[1:]),
     'others of other factors': ('others', lambda t: t.rename(columns=dict(ago_0='ago_1'))),
 }

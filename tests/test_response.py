@@ -4,10 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import srlviz
 from srlviz.core.bootstrap import Draws
 from srlviz.core.questions import Answer, is_number
 from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.core.twins import Twins, with_twins
+from srlviz.encoders.custom import as_encoder
 from srlviz.evaluate.questions.interventional import Interventional
 from srlviz.evaluate.questions.qedr import FactorRegression
 from srlviz.evaluate.questions.response import Response, responses
@@ -113,6 +115,69 @@ def test_an_overshoot_is_as_wrong_as_an_undershoot():
     factors = pd.DataFrame(dict(factor=['x', 'y'], std=1.0, skill=1.0))
     answer = Answer(Response(), truth, read, dict(changed=np.array(['', 'x', 'y']), factors=factors))
     assert np.allclose(answer.values('own'), [0.8, -1, -0.1]) and not answer.values('crosstalk').any()
+
+
+def test_codes_that_move_twice_too_far_are_told_from_those_that_stay():
+    "Natural codes are the state; in twins codes move twice as far, or stay: `own` is 0 for both, not the matrix"
+    recording = world(perfect)
+    codes = [e.obs['vector'] for e in recording]
+    number = np.flatnonzero(recording.split == 'twins')
+    untouched = {}
+    for i in number:
+        moment, factor, _ = recording.meta['twins']['rows'][recording[i].name]
+        if factor == '':
+            untouched[moment] = codes[i]
+    moved = {}
+    for name, factor in ('twice', 2), ('stays', 0):
+        moved[name] = list(codes)
+        for i in number:
+            rest = untouched[recording.meta['twins']['rows'][recording[i].name][0]]
+            moved[name][i] = np.concatenate([codes[i][:-1], rest[-1:] + factor * (codes[i] - rest)[-1:]])
+    answers = {name: Response().ask(c, recording, progress=False) for name, c in moved.items()}
+    for name, response in dict(twice=2, stays=0).items():
+        assert abs(answers[name].values('own')['x']) < 0.02
+        assert abs(answers[name].matrix.loc['x', 'x'] - response) < 0.02
+    assert 'Nearness' in Response.metrics['own'].label
+
+
+def test_an_answer_says_which_twins_it_is_of_and_results_print_it():
+    recording = world(perfect, n_moments=6)
+    results = srlviz.ask({'state': [e.obs['vector'] for e in recording]}, recording, ['response'], progress=False)
+    assert 'asked of 48 twins of 6 moments' in str(results)
+
+
+def test_one_changed_factor_has_a_reason_instead_of_disentanglement():
+    recording = world(perfect, n_moments=6)
+    rows = recording.meta['twins']['rows']
+    kept = [i for i, e in enumerate(recording) if recording.split[i] != 'twins' or rows[e.name][1] in ('', 'x')]
+    recording = recording[kept]
+    codes = [e.obs['vector'] for e in recording]
+    answer = Interventional().ask(codes, recording, progress=False)
+    assert list(answer.importance) == ['x'] and np.isnan(answer.value('interventional_disentanglement'))
+    results = srlviz.ask({'state': codes}, recording, ['interventional'], progress=False)
+    reason = results.reasons['state', recording.name, 'interventional']
+    assert 'x alone was changed' in reason and reason in str(results)
+
+
+def test_twins_alone_and_subjects_of_another_kind_are_refused_with_the_way_out():
+    recording = world(perfect, n_moments=4)
+    twins = Twins.of(recording)
+    codes = [e.obs['vector'] for e in twins]
+    for alone in twins, twins.with_split(probe=0.6, valid=0.2, test=0.2):
+        with pytest.raises(ValueError, match='twins alone.*with_twins'):
+            Response().ask(codes, alone)
+    reasons = srlviz.ask({'state': codes, 'x': codes}, twins, ['response'], progress=False).reasons
+    assert all('with_twins' in reason for reason in reasons.values())
+    encoder = as_encoder(lambda x: x)
+    with pytest.raises(ValueError, match='an encoder. Pass encoder.encode.recording.$'):
+        Response().ask(encoder, recording)
+    with pytest.raises(ValueError, match="'edit' is not about codes.*questions.edit"):
+        srlviz.ask({'state': codes}, recording, ['edit'])
+    plain = Recording([*twins], 'cards', meta=twins.meta, factors=twins.factors)
+    with pytest.raises(ValueError, match='Twins.of'):
+        with_twins(recording[recording.split != 'twins'], plain)
+    with pytest.raises(ValueError, match='pong.*cards'):
+        with_twins(recording[recording.split != 'twins'], srlviz.twins('pong', 'player_y', n=1, progress=False))
 
 
 def test_a_class_that_is_read_by_chance_counts_nothing():

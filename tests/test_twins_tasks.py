@@ -49,7 +49,7 @@ def test_a_twin_is_its_recorded_episode_but_for_one_card():
     twins = world.twins('ago_3', n=8, seed=3, progress=False)
     played = record_pomdp(world.name, 8, 'oracle', 3, progress=False)
     untouched = None
-    for episode, (moment, factor, value) in zip(twins, twins.table.to_numpy()):
+    for episode, (moment, factor, value) in zip(twins, twins.table[['moment', 'factor', 'value']].to_numpy()):
         t = len(episode) - 1
         cards = episode.obs['vector'].argmax(1)
         if factor == UNTOUCHED:

@@ -274,7 +274,7 @@ class MemoryAgent:
         elif self.given_memory is None:
             name = self.memory.removeprefix(_OWN)
             advice = f"load_policy(path, memory={name:.40}), with that class or an instance of it"
-            raise ValueError(f"its memory {name!r:.80} is not in the catalogue: {advice}")
+            raise _OtherMemory(f"its memory {name!r:.80} is not in the catalogue: {advice}")
         else:
             memory = self.given_memory
         if isinstance(memory, nn.Module):
@@ -372,6 +372,10 @@ class MemoryAgent:
         save_encoder(named, path)
 
 
+class _OtherMemory(ValueError):
+    "A file has a memory that only its owner can build"
+
+
 _OWN = 'own '  # prefix of the name of a third-party memory in a file
 _MAX_SIZE = 1024  # maximum size of a memory in a file
 
@@ -443,6 +447,8 @@ def load_policy(path: str | Path, greedy: bool | None = None, memory: type | nn.
         agent = load_encoder(path, _with_memory(memory))
     except ValueError as e:
         # `reading` adds the file's name, and keeps the error as the cause
+        if isinstance(e.__cause__, _OtherMemory):
+            raise ValueError(f"{str(path)!r} is whole; {e.__cause__}") from e
         if isinstance(memory, type) and isinstance(e.__cause__, _OtherWeights):
             raise ValueError(
                 f"{str(path)!r} has weights of another size than {memory.__name__}(n_in, 64); if its memory has other "

@@ -158,6 +158,7 @@ def bounds(
     *,
     freedom: np.ndarray | float | None = None,
     is_mean: bool = False,
+    is_share: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Bound a statistic by the quantiles of its resamples, moved away from the estimate as few units demand.
 
@@ -169,6 +170,8 @@ def bounds(
     confidence_level : how often such an interval holds the true value
     freedom : degrees of freedom; None takes n_units - 1. Of units that are drawn within strata, see `units_within`
     is_mean : whether the statistic is a mean over units; of fewer than `FEW_UNITS` it is then bounded by Student's t
+    is_share : whether the statistic is a mean of values from 0 to 1, such as a share of hits: no bound is then nearer
+        to 0 or 1 than that of a count of 0 or n in n units (Clopper and Pearson 1934)
 
     Returns
     -------
@@ -190,6 +193,9 @@ def bounds(
         error = wider * norm.ppf((1 + confidence_level) / 2) * np.std(statistics, axis=0)
         few = np.asarray(n_units) < FEW_UNITS - 1e-6  # of `units_within` up to rounding
         below, above = np.where(few, estimate - error, below), np.where(few, estimate + error, above)
+    if is_share:
+        margin = 1 - ((1 - confidence_level) / 2) ** (1 / np.maximum(n_units, 1))  # no hit in n units is not 'never'
+        below, above = np.clip(np.minimum(below, 1 - margin), 0, 1), np.clip(np.maximum(above, margin), 0, 1)
     return below[()], above[()]
 
 

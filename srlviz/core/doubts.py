@@ -208,7 +208,8 @@ def measure_signs(codes: Mapping[str, np.ndarray], factors: Mapping[str, pd.Data
     if not known.any():
         return {}
     rows = Rows(x if known.all() else x[known], y if known.all() else y[known])
-    found = {dial: sign.measure(rows) for dial, sign in SIGNS.items()}
+    with np.errstate(all='ignore'):  # numbers too large to be squared have no sign
+        found = {dial: sign.measure(rows) for dial, sign in SIGNS.items()}
     return {dial: float(number) for dial, number in found.items() if number is not None and np.isfinite(number)}
 
 # %% ../../nbs/00_core/11_doubts.ipynb #6df50d84

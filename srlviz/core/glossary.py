@@ -91,6 +91,8 @@ _SCORES = {
     'often than random rows do, distances in the code mean something.',
     'nonlinear gain': 'What R² gains if a small neural network corrects a linear head: what codes know of a factor '
     'in a form that is not linear.',
+    'own response': 'The response of the reading of the changed factor itself; 1 is right. Its score is the nearness '
+    'to 1, 1 - |1 - response|: 0 for a reading that stays, and for one that moves twice too far.',
     'probe': 'A small model that is trained to predict factors from frozen codes. It measures what can be '
     'read from them, not what anything uses.',
     'question': 'An evaluation of codes, an encoder, a memory or an agent. It returns an answer, and says '
@@ -105,7 +107,7 @@ _SCORES = {
     'standardizing. What a linear classifier can represent stays the same; how its training goes does not.',
     'representation': 'What turns observations into vectors: an encoder, or the state of a memory; also these vectors.',
     'response': 'How far the reading of a factor moves when a factor is changed in twins, in standard deviations '
-    'per deviation. Own response: of the reading of the changed factor; 1 is right, more and less is worse.',
+    'per deviation.',
     'row': 'One step of a recording in a table of codes and factors. Rows of an episode resemble each other, '
     'so that they are not independent.',
     'R²': 'Share of the squared error of the mean that a prediction avoids: 1 for a perfect prediction, 0 for one no '
@@ -165,13 +167,21 @@ _AGENTS = {
     'agent': 'A trained policy, with its memory.',
     'belief': 'The probability of each hidden state given the observations and actions so far: all that can '
     'be known of the state. Where it can be computed exactly, probes are compared with it.',
+    'ceiling': 'The success of the memory of the true twin: the most that an edit of this factor can do.',
     'contamination': 'How much strange observations disturb the state or the decisions of a memory; its '
     'half-life is the number of steps after which half of the disturbance is gone.',
     'credit': 'The share of the gradient of a decision that belongs to the observations that determine the '
     'right answer.',
     'delay': 'The number of steps between an input and the moment at which it is asked for.',
+    'due': 'An action is due for a hidden factor if the present value alone decides it, now or some rows later.',
+    'edit': 'A move of the memory of an agent, after which it plays on: until a probe reads another value of a hidden '
+    'factor. Success: the share of moments in which the due action becomes the one for that value.',
+    'effect': 'Of an edit: what it does beyond a random push of the same length, its success minus the floor.',
     'epoch': 'A stretch of training: one pass over the data, or, in tables of returns, a fixed number of '
     'environment steps (65,536 in POPGym).',
+    'floor': 'The success of a random push of the memory that is as long as the one it is compared with.',
+    'follows': 'How far the reading of a probe moves in the twin, relative to the change of the factor: 1 as far, 0 '
+    'not at all. Also, of two factors: one that differs by logic where the other is changed.',
     'frozen return': 'The return that PPO reaches in a small budget on top of codes that are not trained further.',
     'GAE': 'Generalized advantage estimation: how much better an action was than expected, as a sum of '
     'temporal-difference errors that are weighted by powers of gamma times lambda.',
@@ -180,9 +190,13 @@ _AGENTS = {
     'gate': 'A number between 0 and 1, computed at each step, by which a memory multiplies a part of its state '
     'or of its input: it decides what is kept.',
     'history': 'The observations and actions of an episode up to a step.',
+    'known and unused': 'Verdict on a factor that a probe reads, and whose twin it follows, while no move of the '
+    'memory that is as long as the true change moves an action.',
     'memory': 'A network that turns a history into a state and an output, step by step, such as a GRU.',
     'MMER': 'Max-mean episodic return: the largest, over epochs of a training, of the mean return of an '
     'epoch. As a maximum of noisy means it is biased upwards.',
+    'not held': 'Verdict on a factor that a probe reads in play, but not in the twin: it reads what goes with the '
+    'factor, such as the time.',
     'oracle': 'A scripted policy that uses the rules of a task, and sometimes its hidden state, as a reference.',
     'POMDP': 'Partially observable Markov decision process: an environment whose observations show only a '
     'part of the state, so that acting well takes memory.',
@@ -194,7 +208,11 @@ _AGENTS = {
     'termination': 'The end of an episode by the rules of the world; nothing follows, so no value is added.',
     'truncation': 'The end of an episode by a time limit; more would have followed, so the value of the last '
     'observation is added.',
+    'used': 'Verdict on a factor that an agent acts on: the memory of the twin moves the due action, and so does some '
+    'edit. The effect says how strongly.',
     'value': 'The return expected from a step on, as an output of the network of an agent estimates it.',
+    'verdict': 'What edits and twins say of one hidden factor of an agent: used, known and unused, not held, not '
+    'readable, or undecided.',
 }
 
 # %% ../../nbs/00_core/13_glossary.ipynb #70fbb284
@@ -247,6 +265,9 @@ ALIASES: dict[str, str] = dict(
     D='disentanglement',
     I='informativeness',
     ece='calibration',
+    edit_ceiling='ceiling',
+    edit_floor='floor',
+    edit_success='edit',
     effective_rank='rank',
     f1_macro='F1',
     gain='nonlinear gain',
@@ -259,7 +280,7 @@ ALIASES: dict[str, str] = dict(
     interventional_disentanglement='disentanglement',
     mcc_spearman='MCC',
     mmer_split='MMER',
-    own='response',
+    own='own response',
     participation_ratio='rank',
     r2='R²',
     r2_linear='R²',

@@ -33,6 +33,7 @@ class Metric:
         in different units, and for a total beside its parts
     strata : (answer) -> masks (n_items,) of the items that it reads, one for each set that is drawn on its own, such as
         the items of each condition; None: all items, together
+    is_share : whether it is a share of items, from 0 to 1; see `srlviz.core.bootstrap.bounds`
     """
 
     label: str
@@ -47,6 +48,7 @@ class Metric:
     attainable: bool = True
     mean_over: tuple[str, ...] = ('target', 'task')
     strata: Callable | None = None
+    is_share: bool = False
 
     def __post_init__(self):
         if self.better not in ('higher', 'lower'):

@@ -110,8 +110,16 @@ def check_range(value: Any, field: dataclasses.Field, owner: str) -> None:
     values = value if isinstance(value, (tuple, list)) else [value]
     if all(low <= v <= high and v > above for v in values if v is not None):
         return
-    limits = [f'of at least {low:,}'] if low > -math.inf else []
-    limits += [f'above {above:,}'] if above > -math.inf else []
-    limits += [f'of at most {high:,}'] if high < math.inf else []
-    number = 'a number' if isinstance(field.default, float) else 'a whole number'
+    limits = [f'of at least {_plain(low)}'] if low > -math.inf else []
+    limits += [f'above {_plain(above)}'] if above > -math.inf else []
+    limits += [f'of at most {_plain(high)}'] if high < math.inf else []
+    several = isinstance(field.default, tuple)
+    is_float = any(isinstance(v, float) for v in (field.default if several else [field.default]))
+    number = 'numbers' if several else 'a number'
+    number = number if is_float else number.replace('number', 'whole number')
     raise ValueError(f"{field.name} of {owner} must be {number} {' and '.join(limits)}; got {value!r:.80}")
+
+
+def _plain(limit: float) -> str:
+    "A limit in an error: 1,000 and 0, not 0.0"
+    return f'{limit:,}'.removesuffix('.0')

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -39,7 +39,7 @@ from srlviz.core.files import (
 from .doubts import SIGNS, Doubt, find_doubts, measure_signs
 from .leaks import overlapping_windows, repeated_rows
 from .metrics import Metric, questions, signed
-from .names import printable, unknown
+from .names import catalog, printable, unknown
 from .odd_data import odd_codes, odd_factors
 from .parameters import check_range, fits
 from .recordings import Episode, Recording, align
@@ -235,7 +235,8 @@ class Answer:
         resampled = self._metric_by_resample(metric, draws)
         values = self.values(metric)
         n = self._units_of_targets(metric, draws, values.index)
-        ends = bounds(resampled.to_numpy(), values.to_numpy(), n, confidence_level)
+        is_share = self.metric(metric).is_share
+        ends = bounds(resampled.to_numpy(), values.to_numpy(), n, confidence_level, is_share=is_share)
         low, high = np.clip(ends, self.metric(metric).low, self.metric(metric).high)
         return pd.DataFrame(dict(target=values.index, value=values.to_numpy(), low=low, high=high, n=n))
 
@@ -531,6 +532,11 @@ def _check_recording(question: 'Question', recording) -> None:
     "Refuse what is no recording, nor a table of targets with `windows`; of rows in time with the call that makes one"
     if isinstance(recording, Recording) or hasattr(recording, 'windows'):
         return
+    if isinstance(recording, str) and recording in catalog('worlds'):
+        raise ValueError(
+            f"the recording of the question {question.name!r} is a Recording, got the name of a world: "
+            f"srlviz.record({recording!r}, 10) makes one"
+        )
     for kind, maker in _MAKERS:
         if isinstance(recording, kind):
             shown = repr(str(recording))[:80] if isinstance(recording, (str, Path)) else ''
@@ -611,7 +617,7 @@ class Question:
         for field in dataclasses.fields(self):
             hint, value = hints[field.name], getattr(self, field.name)
             if not (fits(value, hint) and _is_finite(value)):
-                expected = getattr(hint, '__name__', str(hint))
+                expected = str(hint) if get_args(hint) else getattr(hint, '__name__', str(hint))
                 raise ValueError(f"{field.name} of the question {self.name} is {value!r:.80}; expected {expected}")
             check_range(value, field, f'the question {self.name}')
 
@@ -705,7 +711,8 @@ class Question:
         if left_out:
             answer.about['left_out'] = left_out | answer.about.get('left_out', {})
         answer.warn(data_warnings(codes, factors))
-        answer.about |= dict(signs=signs) if signs else {}
+        if signs:
+            answer.about['signs'] = dict(signs)
         if permuted and any(m.chance == 'permuted' for m in self.metrics.values()):
             shuffled = permute_episodes(codes, factors, seed)
             chance = self.fit(shuffled, factors, seed=seed, progress=progress)
@@ -792,9 +799,11 @@ def _check_codes(question: Question, subject) -> None:
     """Refuse a subject that cannot be codes with a ValueError that names its type."""
     is_other = isinstance(subject, (str, Path, pd.DataFrame, Mapping, Recording))
     if is_other or not hasattr(subject, '__len__') or callable(subject) or callable(getattr(subject, 'encode', None)):
+        is_encoder = callable(getattr(subject, 'encode', None))
+        how = '; srlviz.encoders.custom.as_encoder(network) makes a network an encoder'
         raise ValueError(
-            f"the subject of question {question.name!r} is codes, one array per episode; got {type(subject).__name__}. "
-            "Pass encoder.encode(recording); srlviz.encoders.custom.as_encoder(network) makes a network an encoder"
+            f"the subject of question {question.name!r} is codes, one array per episode; got {type(subject).__name__}"
+            f"{', an encoder' if is_encoder else ''}. Pass encoder.encode(recording){'' if is_encoder else how}"
         )
 
 # %% ../../nbs/00_core/12_questions.ipynb #66908d13
@@ -1089,7 +1098,8 @@ _HEADER = dict(
     items=(lambda x: isinstance(x, bool), 'true or false'),
 )
 _WHOLE = (is_whole, 'a whole number')
-_ABOUT = dict(n_codes=_WHOLE, budget=_WHOLE, seed=_WHOLE, norm=TEXT, protocol=TEXT)  # where it is there
+_ABOUT = dict.fromkeys(('n_codes', 'n_twins', 'n_moments', 'budget', 'seed'), _WHOLE)  # where it is there
+_ABOUT |= dict(norm=TEXT, protocol=TEXT)
 _ABOUT['signs'] = (
     lambda x: isinstance(x, dict) and {*x} <= {*SIGNS} and all(isinstance(v, float) for v in x.values()),
     'a table of the signs of data',
@@ -1244,8 +1254,7 @@ def _from_arrays(arrays: Mapping[str, np.ndarray], question: Question | None, ma
         raise ValueError("truth and predicted are not of the same items and targets")
     if list(truth.index.names) == ['episode', 't'] and any(level.dtype.kind == 'f' for level in truth.index.levels):
         raise ValueError("episode and t of its items are not whole")
-    about = header['about']
-    check_fields(about, {name: field for name, field in _ABOUT.items() if name in about}, 'about')
+    check_fields(header['about'], {name: field for name, field in _ABOUT.items() if name in header['about']}, 'about')
     _check_warnings(header['about'].get('warnings', []))
     values = _check_values(parts.pop('values', None), 'values')
     saved = None if header['items'] else values

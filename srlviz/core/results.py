@@ -257,7 +257,8 @@ class Results:
 
         Returns
         -------
-        DataFrame with method, question, value, low, high, episodes, and `separate`: whether the first is better than
+        DataFrame with method, question, value, low, high, episodes (of the interval; moments, if about twins), and
+        `separate`: whether the first is better than
         this one beyond chance, by the paired difference over episodes; or because the intervals do not overlap, where
         answers are missing, or are about other rows, as of codes with NaN
         """

@@ -8,7 +8,7 @@ __all__ = ['Drawn', 'draw', 'play_moments', 'Setter', 'moving_bytes', 'find_sett
 
 # %% ../../nbs/01_envs/05_ram_twins.ipynb #8a696f6d
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -17,10 +17,9 @@ import pandas as pd
 
 from ..core.files import check_whole, sample_path
 from ..core.jobs.progress import Bar
-from ..core.names import unknown
 from ..core.natural import MAX_AUROC, changed_region, naturalness, unmatched_lines
 from ..core.recordings import Episode, Factor, Recording
-from ..core.twins import UNTOUCHED, Twins, natural_values
+from ..core.twins import UNTOUCHED, Twins, names_to_set, natural_values
 from .atari import SCREEN, RawAtari, annotations, game_name, reused_emulator
 from .ram import _silence_stderr
 
@@ -395,13 +394,7 @@ def settable_named(game: str, factor: str | Sequence[str] | None) -> list[str]:
     settable = settable_variables(game)
     if not settable:
         raise ValueError(f"{game_name(game)} has no twins: {not_settable(game)}")
-    if factor is None:
-        return [*settable]
-    names = [factor] if isinstance(factor, str) or not isinstance(factor, Iterable) else [*factor]
-    for name in names or ['no name']:
-        if name not in settable:
-            raise unknown('factor', f'{name!s:.80}', settable)
-    return names
+    return names_to_set(game_name(game), factor, settable)
 
 
 def _check_values(variable: str, values, searched_row) -> list[int]:

@@ -55,10 +55,10 @@ def code_questions(names: Sequence = ()) -> dict[str, Question]:
     if isinstance(names, (str, Question)) or not isinstance(names, Iterable):
         raise ValueError(f"questions is a list of names or questions; got {names!r:.80}")
     if isinstance(names, Mapping):
-        asked = {str(name): _question(question, known) for name, question in names.items()}
+        asked = {str(name): _question(question) for name, question in names.items()}
     else:
-        chosen = [_question(x, known) for x in names]
-        chosen = chosen or [_question(cls, known) for _, cls in sorted(known.items()) if cls.cost == 'quick']
+        chosen = [_question(x) for x in names]
+        chosen = chosen or [_question(cls) for _, cls in sorted(known.items()) if cls.cost == 'quick']
         asked = {question.name: question for question in chosen}
         if len(asked) < len(chosen):
             raise ValueError(f"one question is asked twice: {[q.name for q in chosen]}; a mapping gives them names")
@@ -68,14 +68,20 @@ def code_questions(names: Sequence = ()) -> dict[str, Question]:
     return asked
 
 
-def _question(x, known: Mapping[str, type]) -> Question:
+def _question(x) -> Question:
     "A question of a name, a class or an instance"
     if isinstance(x, Question):
-        if x.needs != 'codes':
-            raise ValueError(f"the question {x.name!r} is about {x.needs}, not about codes")
-        return x
-    cls = x if isinstance(x, type) and issubclass(x, Question) else known[spelled('question about codes', x, known)]
-    return cls(**cls.defaults)
+        cls = type(x)
+    elif isinstance(x, type) and issubclass(x, Question):
+        cls = x
+    else:
+        cls = all_questions()[spelled('question', x, all_questions())]
+    if cls.needs != 'codes':
+        raise ValueError(
+            f"the question {cls.name!r} is not about codes; ask it about the {cls.needs} itself: "
+            f"{cls.__name__}().ask({cls.needs}), of {cls.__module__}"
+        )
+    return x if isinstance(x, Question) else cls(**cls.defaults)
 
 # %% ../../nbs/06_evaluate/10_ask.ipynb #21c76d57
 def encode(encoder, recording: Recording, progress: bool = True) -> list[np.ndarray]:
@@ -435,6 +441,9 @@ class _Run:
                 reasons[name] = few
             elif answer is not None:
                 self.answers[method, task, name] = answer
+                if not np.isfinite(answer.values(answer.question.headline)).any():
+                    why = answer.unscored.get('mean', 'it has no value for any target')
+                    reasons.setdefault(name, f'{answer.metric(answer.question.headline).label}: {why}')
         self.refuse(method, task, reasons)
 
     def prepared(self, method: str, task: str, representation, recording: Recording) -> tuple:

@@ -24,9 +24,13 @@ from ..core.recordings import Recording
 from ..core.questions import Answer, has_steps, hint_words, worst_items
 from ..core.results import Results
 from ..core.scores import with_labels
+from ..evaluate.questions.interventional import Movements
+from ..evaluate.questions.response import Responses
 from ..figures.inks import MUTED
 from ..figures.probe import plot_probe_trace
+from ..figures.qedr import plot_qedr_matrix
 from ..figures.scores.intervals import plot_intervals
+from ..figures.scores.responses import plot_responses
 from srlviz.figures.scores.score_map import (
     ScoreGrid,
     ScoreLayout,
@@ -602,7 +606,15 @@ class ScoreBoard(Board, Explorer):
         )
 
     def detail_figures(self) -> list[go.Figure]:
-        """Draw the predictions behind the chosen cell; without an answer, its row as a ranking."""
+        """Draw the predictions behind the chosen cell, the matrix of an answer about twins, or its row as a ranking."""
+        several = {id(answer): answer for answer in self.answers.values()}
+        answer = next(iter(several.values())) if not self.cell and len(several) == 1 else self.answer
+        if isinstance(answer, Responses):
+            return [plot_responses(answer.parts['matrix'])]
+        if isinstance(answer, Movements):
+            parts = dict(disentanglement=answer.disentanglement, completeness=answer.completeness)
+            parts = parts if answer.importance.shape[1] > 1 else {}
+            return [plot_qedr_matrix(answer.importance, **parts, title='Movement of each code')]
         if self.answer is not None and self.factor in self.answer.truth:
             return [self.trace()]
         rows, title = self.rows_of_metric(), ''

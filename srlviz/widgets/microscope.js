@@ -3,7 +3,7 @@
 // offline page, mind.js. TwinExplorer draws its own blocks with the same code.
 
 const SCOPE_KEYS = [
-  ['← →', 'row before, row after'], ['↑ ↓', 'value above, value below'], ['Enter', 'let the memory say this value'], ['1 … 9', 'let it say the first, second, … value'],
+  ['← →', 'step before, step after'], ['↑ ↓', 'value above, value below'], ['Enter', 'let the memory say this value'], ['1 … 9', 'let it say the first, second, … value'],
   ['S', 'swap with the memory of a twin'], ['Backspace', 'undo the last edit'], ['R', 'remove all edits'], ['[ ]', 'shorter, longer push'], ['D', 'next kind of direction'],
   ['F', 'next hidden factor'], ['N', 'next episode'], ['A', 'a second agent beside it'], ['?', 'this list'],
 ];
@@ -76,7 +76,7 @@ function microscope(element, host) {
   // the picture
   function colours() {
     const style = getComputedStyle(root), read = (name, otherwise) => style.getPropertyValue(name).trim() || otherwise;
-    return { ink: style.color, muted: read('--scope-muted', '#5b6169'), low: read('--scope-low', '#eef2f6').match(/\w\w/g).map(h => parseInt(h, 16)), high: read('--scope-high', '#0a5a9c').match(/\w\w/g).map(h => parseInt(h, 16)), here: read('--scope-here', 'rgba(224,102,26,.13)') };
+    return { ink: style.color, muted: read('--scope-muted', '#5b6169'), low: read('--scope-low', '#eef2f6').match(/\w\w/g).map(h => parseInt(h, 16)), high: read('--scope-high', '#0a5a9c').match(/\w\w/g).map(h => parseInt(h, 16)), here: read('--scope-here', 'rgba(224,102,26,.13)'), orange: read('--scope-orange', '#C2530F') };
   }
   const colourOf = (words, c) => words === '♥' || words === '♦' ? '#D22F4B' : c.ink;
   const mix = ({ low, high }, p) => `rgb(${low.map((a, i) => Math.round(a + (high[i] - a) * p)).join()})`;
@@ -117,7 +117,7 @@ function microscope(element, host) {
     for (const block of blocks) {
       if (!block.title && !block.words) continue;
       font(13, '600');
-      text(block.title, 4, block.top + 11, 'left', block.edited ? '#C2530F' : c.ink);
+      text(block.title, 4, block.top + 11, 'left', block.edited ? c.orange : c.ink);
       font(13);
       for (const line of block.lines) text(line.words, line.x, line.y, 'left', block.edited ? c.ink : c.muted);
     }
@@ -129,7 +129,7 @@ function microscope(element, host) {
         font(Math.min(14, cell - 1));
         band.cells.forEach((words, t) => {
           if (band.changed?.[t]) { g.fillStyle = c.here; g.fillRect(x(t), y, cell, h); }
-          if (cell >= 10) text(fit(g, String(words), cell - 1), x(t) + cell / 2, y + h / 2, 'center', band.changed?.[t] ? '#C2530F' : colourOf(words, c));
+          if (cell >= 10) text(fit(g, String(words), cell - 1), x(t) + cell / 2, y + h / 2, 'center', band.changed?.[t] ? c.orange : colourOf(words, c));
         });
         continue;
       }
@@ -154,7 +154,7 @@ function microscope(element, host) {
     font(11);
     const every = [1, 2, 5, 10, 20, 50, 100].find(k => k * cell >= 26) ?? 200, names = scene.columns;
     for (let t = 0; t < n; t += names ? 1 : every) text(names ? fit(g, names[t], cell - 2) : String(t), x(t) + cell / 2, height - 9, 'center', c.muted);
-    text(scene.axis ?? 'row', 4, height - 9, 'left', c.muted);
+    text(scene.axis ?? 'step', 4, height - 9, 'left', c.muted);
     root.dataset.shown = scene.shown ?? '';
   }
   function wrapped(g, words, width) {
@@ -176,7 +176,7 @@ function microscope(element, host) {
   // what stands under the pointer, in words
   function under(event) {
     const box = canvas.getBoundingClientRect(), px = event.clientX - box.left, py = event.clientY - box.top, t = Math.floor((px - gutter()) / cell);
-    const place = places.find(p => py >= p.y - 3 && py < p.y + p.height + 3);
+    const place = places.find(p => py >= p.y && py < p.y + p.height);
     if (t < 0 || t >= nRows()) return null;
     const v = place?.band.kind === 'heat' ? Math.max(0, Math.min(place.band.labels.length - 1, Math.floor((py - place.y) / lineHeight(place.band)))) : -1;
     return { t, v, place, px, py };
@@ -184,12 +184,12 @@ function microscope(element, host) {
   const percent = p => p > .995 && p < 1 ? '> 99%' : `${Math.round(100 * p)}%`;
   function wordsOf({ t, v, place }) {
     if (!place) return '';
-    const { band } = place, column = band.cells[t], where = scene.columns ? `${scene.axis} ${scene.columns[t]}` : `row ${t}`;
+    const { band } = place, column = band.cells[t], where = scene.columns ? `${scene.axis} ${scene.columns[t]}` : `step ${t}`;
     if (band.tips) return `${where}. ${band.name}: ${band.tips[t]}`;
     if (band.kind !== 'heat' || !column) return `${where}. ${band.name}: ${column ?? 'nothing'}`;
     const best = column.map((p, k) => [p, k]).sort((a, b) => b[0] - a[0]).slice(0, 2).map(([p, k]) => `${band.labels[k]} ${percent(p)}`).join(', ');
     const truth = band.truth?.[t] >= 0 ? `; in truth ${band.labels[band.truth[t]]}` : '', right = band.chosen ? `; plays ${band.labels[band.chosen[t]]}${{ 1: ', right', '-1': ', wrong' }[band.right?.[t]] ?? ''}${band.changed?.[t] ? ', changed by the edit' : ''}` : '';
-    const hint = band.press !== undefined && v >= 0 ? `. Press: let it say ${band.labels[v]}` : '';
+    const hint = band.press !== undefined && v >= 0 && t < band.cells.length - 1 ? `. Press: let it say ${band.labels[v]}` : '';
     return `${where}. ${place.block.title ? `${place.block.title}: ` : ''}${band.name} ${best}${truth}${right}${hint}`;
   }
   canvas.addEventListener('pointermove', event => {
@@ -214,7 +214,7 @@ function microscope(element, host) {
     host.set('t', scene.t);
     paint();
     const [place] = pressed();
-    if (!quiet) tell(place ? wordsOf({ t: scene.t, v: value, place }) : `row ${scene.t}`);
+    if (!quiet) tell(place ? wordsOf({ t: scene.t, v: value, place }) : `step ${scene.t}`);
   }
   canvas.addEventListener('focus', paint);
   canvas.addEventListener('blur', paint);
@@ -254,8 +254,7 @@ function microscope(element, host) {
     next.hidden = scene.episode === undefined;
     slider.value = scene.length ?? 1;
     output.textContent = `× ${(+slider.value).toFixed(1)}`;
-    const edits = (scene.panels ?? []).flatMap(p => p.edits);
-    undo.disabled = reset.disabled = !edits.length;
+    undo.disabled = reset.disabled = !(scene.panels ?? []).some(p => p.edited);
     undo.hidden = reset.hidden = !scene.panels;
     readable.textContent = scene.words ?? '';
     foot.textContent = scene.note ?? '';

@@ -371,7 +371,7 @@ const RULES = { RepeatPrevious, RepeatFirst, MineSweeper };
 /** An agent that plays by the rules, with a memory that can be edited; see EditedPlay in Python. */
 class Mind {
   constructor(agent, data, rules) {
-    Object.assign(this, { name: agent.name, agent, data, rules, network: new Network(agent), probes: {}, played: new Map() });
+    Object.assign(this, { name: agent.name, agent, data, rules, network: new Network(agent), probes: {}, played: new Map(), lines: new Map() });
   }
 
   probe(factor) {
@@ -430,7 +430,7 @@ class Mind {
   }
 
   step(original, change, memory) {
-    if (change.kind === 'twin') return minus(this.twin(original, change), memory);
+    if (change.kind === 'twin') return minus(change.twin ??= this.twin(original, change), memory);
     return this.probe(change.factor).step(change.kind, memory, change.place, change.t);
   }
 
@@ -441,7 +441,7 @@ class Mind {
     const other = rules.withValue(hidden, factor, value, row, actions);
     let there = rules.start(other);
     for (let k = 0; k < row && !there.ended; k++) there = rules.step(there, actions[k]);
-    if (there.ended || rules.value(there, factor) !== value) throw Error(`no history has ${factor} = ${value} in row ${row} with the same actions`);
+    if (there.ended || rules.value(there, factor) !== value) throw Error(`no history has ${factor} = ${+value.toFixed(2)} at step ${row} with the same actions`);
     const replay = given => {
       let state = rules.start(other), memory = new Float32Array(this.network.n_codes);
       for (let k = 0; ; k++) {
@@ -461,9 +461,9 @@ class Mind {
     const original = this.play(seed), probe = this.probe(change.factor), last = original.rows.length - 2;
     if (!probe) throw Error(this.agent.readings[change.factor].cannot);
     if (!probe.readable) throw Error(this.agent.readings[change.factor].cannot);
-    if (change.t < 0 || change.t > last) throw Error(`no edit after row ${change.t}: the rows with a later action are 0 to ${last}`);
-    if (change.kind === 'LDA' && probe.is_number) throw Error(`${change.factor} is a number, and LDA tells classes apart`);
-    if (change.kind === 'twin') this.twin(original, change);
+    if (change.t < 0 || change.t > last) throw Error(`no edit after step ${change.t}: the steps with a later action are 0 to ${last}`);
+    if (change.kind === 'LDA' && probe.is_number) throw Error(`${this.data.factors.find(f => f.name === change.factor).label} is a number, and LDA tells classes apart: choose another direction`);
+    if (change.kind === 'twin') change.twin = this.twin(original, change);
   }
 
   /** One line of a scene. */
@@ -489,14 +489,17 @@ class Mind {
 
   /** What a scene has of this agent. */
   panel(seed, factor, changes) {
-    const original = this.play(seed), edited = changes.length ? this.playOn(original, changes) : null;
-    const lines = [original, edited].map(play => play && this.timeline(play, factor));
-    return { original: lines[0], edited: lines[1], sentence: edited ? this.sentence(original, edited, ...lines, changes) : '' };
+    const original = this.play(seed), key = `${seed},${factor}`;
+    if (!this.lines.has(key)) this.lines.set(key, this.timeline(original, factor));
+    const before = this.lines.get(key);
+    if (!changes.length) return { original: before, edited: null, sentence: '' };
+    const edited = this.playOn(original, changes), after = this.timeline(edited, factor);
+    return { original: before, edited: after, sentence: this.sentence(original, edited, before, after, changes) };
   }
 
   editWords({ t, factor, place, kind, length }) {
     const { label, signs } = this.data.factors.find(f => f.name === factor), how = length === 1 ? '' : `, length ${length}`;
-    return `${label} is ${signs[place]} in row ${t + this.leads(factor)} (${kind}${how})`;
+    return `${label} is ${signs[place]} at step ${t + this.leads(factor)} (${kind}${how})`;
   }
 
   /** What the edits did; see `edit_sentence` in Python. */
@@ -504,14 +507,18 @@ class Mind {
     const signs = this.data.action_signs, first = Math.min(...changes.map(c => c.t)), rows = [before.chosen.length, after.chosen.length], n = Math.min(...rows);
     const later = range(n).slice(first + 1), changed = later.filter(t => before.chosen[t] !== after.chosen[t]);
     let words = `${changed.length} of ${later.length} later actions changed`;
-    if (changed.length) words += ` (${changed.slice(0, 3).map(t => `row ${t}: ${signs[before.chosen[t]]} → ${signs[after.chosen[t]]}`).join('; ')}${changed.length > 3 ? '; …' : ''})`;
-    if (rows[0] !== rows[1]) words += `, and the episode ends after ${rows[1]} rows instead of ${rows[0]}`;
-    const same = changes.map(({ t, factor, place }) => argmax(this.probe(factor).probabilities(edited.rows[t].before)) === place ? 'It said so before.' : '');
+    if (changed.length) words += ` (${changed.slice(0, 3).map(t => `step ${t}: ${signs[before.chosen[t]]} → ${signs[after.chosen[t]]}`).join('; ')}${changed.length > 3 ? '; …' : ''})`;
+    if (rows[0] !== rows[1]) words += `, and the episode ends after ${rows[1]} steps instead of ${rows[0]}`;
+    const same = changes.map(({ t, factor, place }) => {
+      if (argmax(this.probe(factor).probabilities(edited.rows[t].before)) === place) return 'It said so before.';
+      const after = this.probe(factor).probabilities(edited.rows[t].memory), best = argmax(after);
+      return `Its probe now reads ${this.data.factors.find(f => f.name === factor).signs[best]} (${Math.round(100 * after[best])}%).`;
+    });
     const due = changes.map(change => {
       const row = change.t + this.leads(change.factor), t = this.rules.due(original.rows[row].state, change.factor);
       if (t <= change.t || t >= rows[1]) return '';
       const answer = this.probe(change.factor).values[change.place], played = after.chosen[t];
-      return played === answer ? `The action that it decides, in row ${t}, is ${signs[answer]}, as the memory says.` : `The action that it decides, in row ${t}, would be ${signs[answer]}; it is ${signs[played]}.`;
+      return played === answer ? `The action that it decides, at step ${t}, is ${signs[answer]}, as the memory says.` : `The action that it decides, at step ${t}, would be ${signs[answer]}; it is ${signs[played]}.`;
     });
     return [`Told that ${changes.map(change => this.editWords(change)).join(' and ')}: ${words}.`, ...same, ...due].filter(Boolean).join(' ');
   }
@@ -556,7 +563,9 @@ class Engine {
   constructor(data) {
     const rules = data.rules ? new RULES[data.rules](data.parameters) : null;
     Object.assign(this, { data, minds: data.agents.map(agent => agent.recorded ? new RecordedMind(agent, data) : new Mind(agent, data, rules)) });
-    Object.assign(this, { agent: this.minds[0].name, second: data.second, kind: 'class means', length: 1, seed: data.episodes[0].seed, t: data.t, changes: [] });
+    Object.assign(this, { agent: this.minds[0].name, second: data.second, kind: 'class means', length: 1, t: data.t, changes: [] });
+    const isLong = ({ seed }) => this.minds[0].recorded || this.minds[0].play(seed).rows.length > data.t + 1;
+    this.seed = (data.episodes.find(isLong) ?? data.episodes[0]).seed;
     this.factor = data.factor || (this.entries().find(f => f.readable)?.name ?? this.entries()[0].name);
   }
 
@@ -609,6 +618,15 @@ class Engine {
   undo() { this.changes = this.changes.slice(0, -1); return this.scene(); }
   reset() { this.changes = []; return this.scene(); }
 
+  /** Make the last edit another one; what cannot be done leaves it as it was. */
+  changeLast(other) {
+    const last = this.changes.at(-1);
+    if (!last || this.mind(last.agent).recorded) return;
+    const before = this.changes;
+    this.changes = [...before.slice(0, -1), { ...last, ...other }];
+    try { this.scene(); } catch (problem) { this.changes = before; throw problem; }
+  }
+
   set(name, value) {
     const { episodes, agents } = this.data;
     if (name === 't') { this.t = +value; return this.scene(); }
@@ -618,14 +636,17 @@ class Engine {
       this.changes = [];
     } else if (name === 'length') {
       this.length = +value;
-      const last = this.changes.at(-1);
-      if (last && !this.mind(last.agent).recorded) this.changes = [...this.changes.slice(0, -1), { ...last, length: +value }];
+      this.changeLast({ length: this.length });
     } else {
       const known = { factor: this.entries().map(f => f.name), kind: Object.keys(this.data.kinds), agent: agents.map(a => a.name), second: ['', ...agents.map(a => a.name)] }[name];
       if (!known?.includes(value)) throw Error(`unknown ${name} ${value}`);
+      const before = this[name];
       this[name] = value;
-      if (name === 'agent') this.changes = [];
-      if (this.second === this.agent) this.second = '';
+      if (name === 'kind') this.changeLast({ kind: value });
+      if (name === 'agent') {
+        this.changes = [];
+        if (this.second === value) this.second = before;
+      }
     }
     return this.scene();
   }
@@ -654,5 +675,5 @@ function openMind() {
   view.draw(engine.scene());
   isLight.addEventListener('change', showTheme);
   showTheme();
-  return engine;
+  return Object.assign(engine, { view });
 }

@@ -76,9 +76,10 @@ def _sentence(answer: Answer, factor: str) -> str:
     table = answer.parts['matrix']
     table = table[table['changed'] == factor].set_index('read')
     own = table.loc[factor]
-    words = f'If {factor} is set, its reading follows by {own["response"]:.2f} of the change'
-    if np.isfinite(own['low']):
-        words += f' ({own["low"]:.2f} to {own["high"]:.2f}, {int(own["n"])} moments)'
+    response, low, high = (round(own[name], 2) + 0.0 for name in ('response', 'low', 'high'))  # no minus before 0
+    words = f'If {factor} is set, its reading follows by {response:.2f} of the change'
+    if np.isfinite(low):
+        words += f' ({low:.2f} to {high:.2f}, {int(own["n"])} moments)'
     others = table[~table['follows'] & (table.index != factor)]['moves'].dropna()
     if len(others):
         words += f'; of the others {others.idxmax()} moves most, by {others.max():.2f}'
@@ -241,7 +242,7 @@ class TwinExplorer(Explorer):
             roles=dict(agent='Representation', factor='Set', next='Next moment'),
             episode=self.moment,
             t=self.t,
-            words=f'Moment {self.moment + 1} of {len(self.moments(self.factor))}: one episode, changed in this alone.',
+            words=f'Moment {self.moment + 1} of {len(self.moments(self.factor))}: only {self.factor} differs.',
             note='A frame marks the value that was set, a dot the reading; blue are readings of other factors, and '
             'codes, that move though only this was set: the darker, the further (darkest: 2 standard deviations).',
         )

@@ -104,7 +104,10 @@ def check_twins(
     has_reason = isinstance(reason, str) and bool(reason) == (not settable)
     require(is_names and has_reason, world, rules['settable'], f"{settable!r:.80}, {reason!r:.80}")
     for factor in settable if factors is None else factors:
-        twins = world.twins(factor, n=n, seed=seed, progress=False, **more)
+        try:
+            twins = world.twins(factor, n=n, seed=seed, progress=False, **more)
+        except ValueError as e:
+            require(False, world, rules['twins'], f'{factor}: {e}')
         ok = isinstance(twins, Twins) and twins.factor_names == [factor]
         require(ok, world, rules['twins'], f"{factor}: {twins!r:.200}")
         _check_seed(world, factor, twins, world.twins(factor, n=n, seed=seed, progress=False, **more))

@@ -19,7 +19,7 @@ from ...core.files import check_whole, is_real, sample_path
 from ...core.jobs.progress import Bar
 from ...core.names import unknown
 from ...core.recordings import Episode, Recording
-from ...core.twins import UNTOUCHED, Twins, last_value
+from ...core.twins import UNTOUCHED, Twins, last_value, names_to_set
 from ..landing import flight_seed, generate_flights, read_flights
 from ...envs.landing import CORNERS, FACTORS, TOUCHDOWN, fly
 from ...envs.landing.approach import HZ, PERTURBATIONS, Event, draw_conditions, fly_approach
@@ -74,11 +74,8 @@ def _as_recorded(value: float, low: float, high: float) -> float:
 
 def _values_to_set(factor: str | Sequence[str] | None, values) -> dict[str, Sequence]:
     "Check the factors to set and return the values of each; None is the own value"
-    names = [factor] if isinstance(factor, str) else list(SETTABLE if factor is None else factor)
     wanted = {}
-    for name in names:
-        if name not in SETTABLE:
-            raise unknown('factor', name, SETTABLE)
+    for name in names_to_set('approach', factor, list(SETTABLE)):
         if isinstance(values, str):
             if values != 'own':
                 raise ValueError(f"values are numbers, 'own' or None; got {values!r:.80}")

@@ -17,10 +17,10 @@ from gymnasium import spaces
 from ...core.checks.world import EVERYTHING, Condition, check_condition
 from ...core.files import check_whole, is_real
 from ...core.jobs.progress import Bar
-from ...core.names import unknown
+from ...core.names import as_names, unknown
 from ...core.play import Recorder, StandIn
 from ...core.recordings import Episode, Recording
-from ...core.twins import UNTOUCHED, Twins, cut, differing_factors, last_value, natural_values
+from ...core.twins import UNTOUCHED, Twins, cut, differing_factors, last_value, names_to_set, natural_values
 from ..popgym import record_pomdp
 
 # %% ../../../nbs/02_data/worlds/04_gym.ipynb #ff806b04
@@ -95,6 +95,15 @@ class _SetFactor(gymnasium.Wrapper):
         if not self.observation_space.contains(obs):
             raise TypeError(f"set_factor({self.factor!r}, ...) returns no observation of {self.observation_space}")
         return obs
+
+
+_UNSEEN = 'no twin of it is observed otherwise than its moment: does set_factor return the new observation?'
+
+
+def _is_seen(plain: Episode, twin: Episode) -> bool:
+    "Whether a twin is observed otherwise than its moment, not counting frames that are drawn beside the observation"
+    names = [name for name in plain.obs if name != 'frame'] or ['frame']
+    return any(not np.array_equal(plain.obs[name][-1], twin.obs[name][-1]) for name in names)
 
 # %% ../../../nbs/02_data/worlds/04_gym.ipynb #c3c169f9
 class GymWorld:
@@ -194,7 +203,7 @@ class GymWorld:
     def settable(self) -> tuple[str, ...]:
         "Factors that the environment can set"
         if all(self.env.has_wrapper_attr(name) for name in ('settable', 'set_factor')):
-            return tuple(self.env.get_wrapper_attr('settable'))
+            return tuple(as_names(self.env.get_wrapper_attr('settable')))
         return ()
 
     @property
@@ -228,27 +237,27 @@ class GymWorld:
         Returns
         -------
         Twins; its `left_out` counts where `set_factor` raised a ValueError, where the factor did not get the value, and
-        where another one changed that is not in the environment's `follows`: factor -> names, if it has that
+        where another one changed that is not in the environment's `follows`: factor -> names, if it has that; and all
+        twins of a factor if none is observed otherwise than its moment: `set_factor` may return an old observation
 
         Raises
         ------
-        ValueError : an environment or a factor that cannot be set, and as `record`
+        ValueError : an environment or a factor that cannot be set, an unknown factor in `follows`, no twin that can be
+            made, and as `record`
         """
         if not self.settable:
             raise ValueError(f'{self.name}: {self.not_settable}')
         check_whole(n, 'n', 1)
         if length is not None:
             check_whole(length, 'length', 1)
-        names = [factor] if isinstance(factor, str) else list(self.settable if factor is None else factor)
-        for name in names:
-            if name not in self.settable:
-                raise unknown('factor', name, self.settable)
+        names = names_to_set(self.name, factor, self.settable)
         if values is not None and not isinstance(values, str):
             values = np.ravel(values).tolist()  # also of arrays and single numbers
         is_word = values is None or isinstance(values, str) and values == 'own'
         if not is_word and (isinstance(values, str) or not values or not all(map(is_real, values))):
             raise ValueError(f"values are numbers, 'own' or None; got {values!r:.80}")
-        follows = self.env.get_wrapper_attr('follows') if self.env.has_wrapper_attr('follows') else {}
+        given = self.env.get_wrapper_attr('follows') if self.env.has_wrapper_attr('follows') else {}
+        follows = {name: as_names(others) for name, others in given.items()}
         recording = self.record(min(n, 10), seed=seed, policy=policy, progress=progress, max_steps=max_steps)
         known = [f.name for f in recording.factors]
         for name in names:
@@ -256,8 +265,11 @@ class GymWorld:
                 raise ValueError(
                     f"{name!r:.80} is settable and no factor of {self.name}; it has {', '.join(known[:8])}"
                 )
+        for name in {**follows, **dict.fromkeys(other for others in follows.values() for other in others)}:
+            if name not in known:
+                raise unknown(f'factor in follows of {self.name}', f'{name!s:.80}', known)
         rng = np.random.default_rng(seed)
-        made, left_out = [], Counter()
+        made, left_out, seen = [], Counter(), dict.fromkeys(names, False)
         for moment in Bar(range(n), desc='twins', unit='moment', disable=not progress):
             i = moment % len(recording)
             t = int(rng.integers(len(recording[i])))
@@ -281,6 +293,12 @@ class GymWorld:
                         left_out[name, f"it changes {', '.join(moved[:3])}, too"] += 1
                     else:
                         made.append((moment, name, last_value(twin, name), twin))
+                        seen[name] |= _is_seen(plain, twin)
+        for name in names if values != 'own' else ():
+            of_factor = [twin for twin in made if twin[1] == name]
+            if of_factor and not seen[name]:
+                left_out[name, _UNSEEN] = len(of_factor)
+                made = [twin for twin in made if twin[1] != name]
         moments, changed, found, episodes = zip(*made)
         return Twins.build(
             episodes,

@@ -16,10 +16,10 @@ from ...core.checks.pomdp import DIFFICULTIES
 from ...core.checks.world import EVERYTHING, Condition, check_condition
 from ...core.files import check_whole, sample_path
 from ...core.jobs.progress import Bar
-from ...core.names import catalog_names, spelled, unknown
+from ...core.names import catalog_names, spelled
 from ...core.play import spread_factors
 from ...core.recordings import Episode, Recording
-from ...core.twins import UNTOUCHED, Twins, cut, is_defined, natural_values
+from ...core.twins import UNTOUCHED, Twins, cut, is_defined, names_to_set, natural_values
 from ..popgym import record_episodes, record_pomdp
 from ...envs.pomdp.base import POMDP, make_task, replay, rows_at, started
 
@@ -305,11 +305,7 @@ class POMDPWorld:
         "Check the factors to set"
         if not self.settable:
             raise ValueError(f"{self.name} has no twins, also none of {factor!r:.80}: {self.not_settable}")
-        names = [factor] if isinstance(factor, str) else list(self.settable if factor is None else factor)
-        for name in names:
-            if name not in self.settable:
-                raise unknown(f'settable factor of {self.name}', name, self.settable)
-        return names
+        return names_to_set(self.name, factor, self.settable)
 
     def sample(self) -> Recording:
         """Record four episodes with frames."""

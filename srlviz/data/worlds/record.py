@@ -6,15 +6,15 @@
 __all__ = ['as_world', 'record', 'sample', 'twins', 'settable_table']
 
 # %% ../../../nbs/02_data/worlds/05_record.ipynb #0189b7f0
-from collections.abc import Iterable
+import inspect
 
 import gymnasium
 import numpy as np
 import pandas as pd
 
-from ...core.names import catalog, imported, spelled, unknown
+from ...core.names import as_names, catalog, imported, spelled, unknown
 from ...core.recordings import Recording
-from ...core.twins import Twins, is_defined, natural_values
+from ...core.twins import Twins, is_defined, names_to_set, natural_values
 from .gym import GymWorld
 from .recorded import RecordedWorld
 
@@ -39,7 +39,11 @@ def as_world(what):
         return what() if isinstance(what, type) else what
     worlds = catalog('worlds')
     if not isinstance(what, str):
-        raise unknown('world', f'{what!r:.80}', worlds)
+        raise ValueError(
+            "a world is a name, such as 'pong', a Gymnasium environment, a Recording, or an object with record and "
+            f"sample; got {type(what).__name__}. Of rows in time, Recording.from_arrays and Recording.from_table make "
+            "recordings, and Twins.from_pairs, of srlviz.core.twins, makes twins"
+        )
     if ':' in what and what.rpartition(':')[2].isidentifier():
         return as_world(imported(what, 'world'))
     if ':' in what or what in gymnasium.registry:
@@ -113,11 +117,8 @@ def twins(what, factor=None, values=None, n: int | None = None, *, seed: int = 0
         world = as_world(what)
     if not _settable_of(world):
         raise ValueError(f"{world.name} has no twins: {_reason_of(world)}")
-    if factor is not None and not isinstance(factor, str):
-        factor = list(factor) if isinstance(factor, Iterable) else [factor]
-        wrong = [name for name in factor if name not in _settable_of(world)]
-        if wrong or not factor:
-            raise unknown('factor', f'{wrong[0]!s:.80}' if wrong else 'none', _settable_of(world))
+    if factor is not None:
+        factor = names_to_set(world.name, factor, _settable_of(world))
     if values is not None and not isinstance(values, str):
         values = np.ravel(values).tolist()  # also of arrays and single numbers
         if not values:
@@ -126,11 +127,15 @@ def twins(what, factor=None, values=None, n: int | None = None, *, seed: int = 0
         more['n'] = n
     if policy is not None:
         more['policy'] = policy
+    takes = inspect.signature(world.twins).parameters
+    for name in more:
+        if name not in takes and not any(p.kind == p.VAR_KEYWORD for p in takes.values()):
+            raise TypeError(str(unknown(f'keyword of the twins of {world.name}', name, takes)))
     return world.twins(factor, values, seed=seed, **more)
 
 
 def _settable_of(world) -> tuple[str, ...]:
-    return tuple(getattr(world, 'settable', ()))
+    return tuple(as_names(getattr(world, 'settable', ())))
 
 
 def _reason_of(world) -> str:
@@ -154,11 +159,11 @@ def settable_table() -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame, one row for each world: n, the number of factors; settable, a tuple of their names; reason, why there is
+    DataFrame, one row for each world: settable, a tuple of names of factors; n, their number; reason, why there is
     none, '' if there is one
     """
     rows = {}
-    for name, world in catalog('worlds').items():
+    for name, world in catalog('worlds').items():  # a narrow print shows the first and the last column
         settable = _settable_of(world)
-        rows[name] = dict(n=len(settable), settable=settable, reason=_reason_of(world))
+        rows[name] = dict(settable=settable, n=len(settable), reason=_reason_of(world))
     return pd.DataFrame.from_dict(rows, orient='index').rename_axis('world')

@@ -370,7 +370,7 @@ class RepeatPrevious(_Suits):
     step1 = staticmethod(_repeat_previous_step)
     factor_notes = dict(
         **_Suits.factor_notes,
-        ago=FactorNote('suits of the last cards, the newest first', names=_SUITS, one='card of {} rows ago'),
+        ago=FactorNote('suits of the last cards, the newest first', names=_SUITS, one='card {} back'),
     )
 
     def build(self, decks, k):

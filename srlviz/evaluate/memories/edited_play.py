@@ -19,7 +19,7 @@ from ...core.training import threads
 from .edits import KINDS, BatchPlayer, Directions
 
 # %% ../../../nbs/06_evaluate/memories/04_edited_play.ipynb #2b2f7630
-_MAX_VALUES = 12  # of a number; more are put in as many bins
+_MAX_VALUES = 16  # of a number; more are put in as many bins
 
 
 class Reading:
@@ -137,7 +137,7 @@ class Words:
         self.task = task
 
     def factor(self, name: str) -> str:
-        """Return the label of a factor, named as in a recording: 'card of 1 rows ago' for 'ago_1'."""
+        """Return the label of a factor, named as in a recording: 'card 1 back' for 'ago_1'."""
         note = self.task.factor_notes.get(name)
         if note is not None:
             return note.label
@@ -336,11 +336,13 @@ class EditedPlay:
         if isinstance(reading, str):
             raise ValueError(f"no edit: {reading}")
         if not 0 <= change.t < len(course) - 1:
-            raise ValueError(f"no edit after row {change.t}: the rows with a later action are 0 to {len(course) - 2}")
+            raise ValueError(f"no edit after step {change.t}: the steps with a later action are 0 to {len(course) - 2}")
         if reading.place(np.array([change.value]))[0] < 0:
             raise ValueError(f"{change.factor} is one of {', '.join(map(str, reading.values))}; got {change.value}")
         if change.kind == 'LDA' and reading.is_number:
-            raise ValueError(f"{change.factor} is a number, and LDA tells classes apart")
+            raise ValueError(
+                f"{self.words.factor(change.factor)} is a number, and LDA tells classes apart: choose another direction"
+            )
 
     def twin(self, course: Course, change: Change) -> np.ndarray:
         """Return the memory of a twin after row t: another history in which the factor has the value.
@@ -355,7 +357,7 @@ class EditedPlay:
         _, there = player.replay(other, np.array([row]), actions)
         is_over = there['t'][0] != row or there['terminated'][0]  # after its end it starts anew
         if is_over or player.factors(there)[change.factor][0] != change.value:
-            raise ValueError(f"no history has {change.factor} = {change.value:g} in row {row} with the same actions")
+            raise ValueError(f"no history has {change.factor} = {change.value:.3g} at step {row} with the same actions")
         return player.twin(other, np.array([change.t]), actions)[0]
 
     def step(self, course: Course, change: Change, memory: np.ndarray) -> np.ndarray:

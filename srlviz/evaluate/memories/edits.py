@@ -70,7 +70,7 @@ class NumberMeans:
 def _basis(rows: np.ndarray) -> np.ndarray:
     "An orthonormal basis (n_codes, k) of the space that rows (m, n_codes) span"
     _, sizes, directions = np.linalg.svd(rows, full_matrices=False)
-    return directions[sizes > 1e-9 * max(sizes[0], 1e-300)].T
+    return directions[sizes > 1e-5 * max(sizes[0], 1e-300)].T  # less is rounding of float32
 
 # %% ../../../nbs/06_evaluate/memories/03_edits.ipynb #7450d282
 class ClassProbe:
@@ -247,10 +247,17 @@ class BatchPlayer:
         ValueError : for an agent without a memory, a task that is not given, or another than the agent's
         """
         network = getattr(agent, 'network_', agent)
-        if not all(callable(getattr(network, name, None)) for name in ('memory', 'read', 'policy', 'initial_state')):
+        missing = [name for name in _MEMBERS if not callable(getattr(network, name, None))]
+        if missing and len(missing) == len(_MEMBERS):
             raise ValueError(
                 f"edits need an agent with a memory; got {type(agent).__name__}. Give the agent itself "
-                "(agent.policy(), or load_policy(path)), not its codes"
+                "(load_policy(path), or learner.policy()) or its network, not its codes"
+            )
+        if missing or not hasattr(network, 'n_in'):
+            raise ValueError(
+                f"edits need a network with memory(x, state), read(obs), policy(y), initial_state(n) and n_in, as "
+                f"srlviz.agents.actor_critic.MemoryActorCritic has; {type(network).__name__} lacks "
+                f"{', '.join(missing) or 'n_in'}"
             )
         return cls(network, *_task_of(agent, recording))
 
@@ -360,8 +367,9 @@ class BatchPlayer:
         return played
 
     def numbers(self, actions: np.ndarray) -> np.ndarray:
-        """Number actions (M, ...) of a discrete space from 0, those of several columns in the order of `np.ndindex`."""
-        if actions.ndim == 1:
+        """Number actions (M, ...) of a discrete space from 0, those of several columns in the order of `np.ndindex`;
+        others stay as they are."""
+        if actions.ndim == 1 or not hasattr(self.acting.kind, 'sizes'):
             return actions
         return np.ravel_multi_index(tuple(actions.T), self.acting.kind.sizes)
 
@@ -370,12 +378,18 @@ class BatchPlayer:
         return spread_factors(self.task.factors_of(records))
 
 
+_MEMBERS = 'memory', 'read', 'policy', 'initial_state'  # methods of a network that is edited
+
+
 def _task_of(agent, recording: Recording | None) -> tuple[str, Mapping]:
     "Name and parameters of the task: of the recording, or of the agent"
     trained = str(getattr(agent, 'task', '') or '')
     if recording is None:
         if not trained:
-            raise ValueError("the agent does not name its task: give a recording of it, record_pomdp(task, 1)")
+            raise ValueError(
+                "the agent does not name its task: give a recording of it as well, srlviz.record(task, 1), such as "
+                "srlviz.record('RepeatPrevious-easy', 1)"
+            )
         return trained, {}
     name = str(recording.meta.get('task', recording.name))
     if trained and trained != name:

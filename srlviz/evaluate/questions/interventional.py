@@ -18,6 +18,7 @@ from ...core.questions import Answer
 from ..disentanglement.entropy import Completeness, Disentanglement, completeness, disentanglement
 from ..prediction.linear import varying
 from srlviz.evaluate.twins import (
+    TwinAnswer,
     TwinQuestion,
     changed_factors,
     changed_rows,
@@ -53,10 +54,11 @@ def movement(codes: np.ndarray, truth: pd.DataFrame, changed: np.ndarray, std: p
     return pd.DataFrame(importance)
 
 # %% ../../../nbs/06_evaluate/questions/15_interventional.ipynb #9160edb4
-class Movements(Answer):
+class Movements(TwinAnswer):
     """An answer of `Interventional`, which has no items.
 
-    parts : importance (n_codes, n_factors), of `movement`
+    parts : importance (n_codes, n_factors), of `movement`. Of a single factor there is no disentanglement; `unscored`
+        says so
     """
 
     @property
@@ -120,7 +122,10 @@ class Interventional(TwinQuestion):
         if importance.empty:
             raise ValueError("every twin has the value of its moment, so nothing was changed")
         none = twins.factors.iloc[:, :0]
-        about = dict(n_codes=len(importance), norm='standardize', seed=seed, left_out=left_out | twins.left_out)
+        about = twins.about | dict(norm='standardize', seed=seed, left_out=left_out | twins.left_out)
+        if importance.shape[1] == 1:
+            words = f'{importance.columns[0]} alone was changed, and codes are told apart by two factors or more'
+            about |= dict(unscored=dict(mean=words))
         return Movements(self, none, none, dict(importance=importance), about)
 
     @classmethod

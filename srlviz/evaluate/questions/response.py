@@ -16,6 +16,7 @@ from ...core.metrics import Metric
 from ...core.questions import Answer, is_number
 from ..prediction.linear import constants, counted_once, fit_linear, skills, varying, with_mean
 from srlviz.evaluate.twins import (
+    TwinAnswer,
     TwinQuestion,
     changed_factors,
     changed_rows,
@@ -93,7 +94,7 @@ def followers(truth: pd.DataFrame, changed: np.ndarray) -> np.ndarray:
     return found
 
 # %% ../../../nbs/06_evaluate/questions/14_response.ipynb #9d78e117
-class Responses(Answer):
+class Responses(TwinAnswer):
     """An answer of `Response`.
 
     truth, predicted : (n, n_factors) of the twins and their untouched rows, indexed by (episode, t) of the moment
@@ -177,7 +178,7 @@ class Response(TwinQuestion):
         'of this probe, and do not say how another one, fitted to other episodes, would respond'
     )
     metrics = dict(
-        own=Metric('Own response', _own, low=-1.0, chance=0.0),
+        own=Metric('Nearness of own response to 1', _own, low=-1.0, chance=0.0),
         crosstalk=Metric('Crosstalk', _crosstalk, better='lower', high=np.inf),
         skill=Metric('Skill', _skill, low=-1.0, chance=0.0, resampled=False),
     )
@@ -198,7 +199,7 @@ class Response(TwinQuestion):
             changed=changed,
             twin=twins.twin,
         )
-        about = dict(n_codes=twins.codes.shape[1], seed=seed, left_out=left_out | twins.left_out)
+        about = twins.about | dict(seed=seed, left_out=left_out | twins.left_out)
         return Responses(self, truth, predicted, parts, about | counted_once(factors['probe']))
 
     @classmethod

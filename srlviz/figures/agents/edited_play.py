@@ -130,7 +130,7 @@ def plot_edited_play(scene: Mapping, *, title: str = '', width: int | None = Non
         )
         _draw_band(fig, band, axis, n)
         top -= size
-    fig.update_xaxes(range=[-0.5, n - 0.5], showgrid=False, zeroline=False, title='row', anchor=f'y{len(bands)}')
+    fig.update_xaxes(range=[-0.5, n - 0.5], showgrid=False, zeroline=False, title='step', anchor=f'y{len(bands)}')
     fig.update_layout(
         height=inner + head + 44,
         width=width,
@@ -161,7 +161,7 @@ def _draw_band(fig: go.Figure, band: _Band, axis: str, n: int):
         ygap=1,
         yaxis=axis,
         text=[[label] * len(t) for label in band.labels],
-        hovertemplate=f'row %{{x}}, {band.name}: %{{text}} %{{z:.0%}}<extra></extra>',
+        hovertemplate=f'step %{{x}}, {band.name}: %{{text}} %{{z:.0%}}<extra></extra>',
     )
     shapes = [_rectangle(i, v - 0.5, v + 0.5, axis, INK, 1) for i, v in enumerate(band.truth) if v >= 0]
     shapes += [_rectangle(e['t'], e['value'] - 0.5, e['value'] + 0.5, axis, WRONG, 2.5) for e in band.edits]

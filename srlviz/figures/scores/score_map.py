@@ -445,6 +445,7 @@ def add_notes(fig: go.Figure, *notes: str) -> go.Figure:
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #902cedc0
 _MIN_WIDTH = 340  # pixels, for the title
+_SHORT = 90  # pixels of a colour bar on which only the ends have room
 
 
 def _of_metric(scores: pd.DataFrame, metric: str | None) -> tuple[pd.DataFrame, str]:
@@ -516,6 +517,8 @@ def plot_scores(
     if layout.title is None:
         shown = shown._replace(words='')  # the title of the figure says what the colours are
     fig = _draw(cells, x_edges, y_edges, shown, width is None and colour is None)
+    if tall * y_edges[-1] < _SHORT:
+        fig.update_traces(colorbar=dict(tickvals=[shown.low, shown.high], title_text=''), selector=dict(showscale=True))
     _write(fig, cells, x, y, shown, wide, tall)
     _head_columns(fig, columns, x_edges, layout.headings, names_height + 2)
     still = dict(showgrid=False, showline=False, ticks='', automargin=False, fixedrange=True)

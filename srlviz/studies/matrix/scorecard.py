@@ -35,16 +35,17 @@ def too_few_rows(n_rows: int, setting: Setting, recording: Recording) -> str:
     if n_rows >= MIN_TEST_ROWS:
         return ''
     why = f"{n_rows:,} test rows; a score needs {MIN_TEST_ROWS:,}"
+    also = '; srlviz.ask answers about fewer'
     missing = MIN_TEST_ROWS / max(n_rows, 1)
     plain = recording[~np.isin(recording.split, ('shifted', 'twins'))]
     if isinstance(setting.world, Recording):
         needed = math.ceil(missing * plain.n_steps)
-        return f"{why}: give a recording of about {needed:,} rows instead of {plain.n_steps:,}"
+        return f"{why}: give a recording of about {needed:,} rows instead of {plain.n_steps:,}{also}"
     unit = as_world(setting.world).unit
     recorded = plain.n_steps if unit == 'steps' else len(plain)
     needed = 1.1 * missing * recorded
     digits = 10 ** max(len(str(int(needed))) - 2, 0)
-    return f"{why}: record about n={math.ceil(needed / digits) * digits} {unit} instead of {recorded:,}"
+    return f"{why}: record about n={math.ceil(needed / digits) * digits} {unit} instead of {recorded:,}{also}"
 
 # %% ../../../nbs/09_studies/matrix/03_scorecard.ipynb #103070d6
 REFERENCE_ROWS = ('constant', 'clock', 'random', 'raw', 'window_statistics', 'belief', 'true_state')  # cheapest first
@@ -79,7 +80,7 @@ def scorecard(
         reason 'the time was up'
     questions : names; () takes all about codes but those that take minutes
     references : names of rows beside it
-    name : of the row; '' takes that of the class or function
+    name : of the row; '' takes that of the class or function. If a reference has it, it gets a number, and a note
     n : steps or episodes to record, as each world counts; None takes the setting's
     seed : of recordings, weights and questions
     epochs : of training, for names and memories
@@ -127,7 +128,7 @@ def scorecard(
     name = _checked_name(name or representation_name(representation))
     if isinstance(representation, str) and representation == name:
         references = [r for r in references if r != name]
-    name = unique_name(name, references)
+    wanted, name = name, unique_name(name, references)
     seed, epochs = check_whole(seed, 'seed'), check_whole(epochs, 'epochs', 1)
     data = Lazy({s.name: partial(s.data, seed) for s in settings})
     moments = Lazy({s.name: partial(_moments, s, data) for s in settings})
@@ -152,6 +153,8 @@ def scorecard(
         progress=progress,
         study='scorecard',
     )
+    for task in results.notes if name != wanted else ():
+        results.notes[task].append(f'{name} is the representation; the reference row is called {wanted}')
     for s in settings:
         about = results.about['recordings'].get(s.name, dict(rows={}, episodes={}, factors=[]))
         results.about['recordings'][s.name] = _about_world(s, results.recordings.get(s.name)) | about

@@ -28,7 +28,7 @@ from ..sweep import SweepResult
 from ..trials import Study
 
 # %% ../../../nbs/09_studies/matrix/05_use.ipynb #d7d9e358
-USE_VERSION = 1  # increases with every change of the scores of these trials
+USE_VERSION = 2  # increases with every change of the scores of these trials
 _RETURN_EPISODES = 100  # whose mean return is that of an agent
 
 
@@ -104,7 +104,10 @@ def _identity(p):
 USE = Study(use_trial, 'use', check=_check_use, data=_identity)
 
 # %% ../../../nbs/09_studies/matrix/05_use.ipynb #771a4312
-_COLUMNS = ['task', 'memory', 'factor', 'skill', 'follows', 'verdict', 'direction', 'success', 'low', 'high', 'ceiling']
+_COLUMNS = [
+    *('task', 'memory', 'factor', 'skill', 'follows', 'verdict', 'direction', 'best', 'best_low', 'best_high'),
+    *('floor', 'effect', 'ceiling'),
+]
 
 
 def use_answers(found: SweepResult) -> dict[tuple[str, str], Answer]:
@@ -126,8 +129,8 @@ def use_table(answers: Mapping[tuple[str, str], Answer]) -> pd.DataFrame:
 
     Returns
     -------
-    DataFrame with task, memory, factor, skill of the probe and how far it follows the twin, verdict, the direction that
-        moves most, its success with the ends of its 95% interval over episodes, and ceiling, the success of the twin
+    DataFrame with task, memory and columns of the part 'verdicts' of `srlviz.evaluate.questions.edit.EditAnswer`: best,
+        floor and effect are of pushes at least as long as the twin's change
     """
     tables = []
     for (task, memory), answer in answers.items():

@@ -202,12 +202,19 @@ class BeliefMicroscope(Explorer):
         if change['name'] in ('seed', 'method'):
             self.changes = []
             with self.quietly():
-                if self.second == self.method:
-                    self.second = ''
+                if self.second == self.method:  # they change places
+                    self.second = change['old']
                 self.t = min(self.t, len(self.course[self.method]) - 1)
-        if change['name'] == 'length' and self.changes:  # the slider changes the last edit
-            name, last = self.changes[-1]
-            self.changes[-1] = name, last._replace(length=self.length)
+        if change['name'] in ('length', 'kind') and self.changes:  # the last edit is made again
+            before = self.changes
+            name, last = before[-1]
+            self.changes = [*before[:-1], (name, last._replace(length=self.length, kind=self.kind))]
+            try:
+                return self._draw()
+            except ValueError:
+                self.changes = before
+                self._draw()
+                raise
         self._draw()
 
     def press(self, value: int, t: int | None = None, agent: str = '', kind: str = ''):

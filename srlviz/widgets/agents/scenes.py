@@ -68,11 +68,14 @@ def _texts(course: Course) -> list[str]:
 
 
 def edit_words(play: EditedPlay, change: Change) -> str:
-    """Describe an edit in a few words, such as 'card of 1 rows ago is ♥ in row 12'."""
+    """Describe an edit in a few words, such as 'card 1 back is ♥ at step 12'."""
     reading = play.reading(change.factor)
     sign = play.words.values(change.factor, [change.value])[1][0]
     how = '' if change.length == 1 else f', length {change.length:g}'
-    return f'{play.words.factor(change.factor)} is {sign} in row {change.t + reading.leads} ({change.kind}{how})'
+    return f'{play.words.factor(change.factor)} is {sign} at step {change.t + reading.leads} ({change.kind}{how})'
+
+
+_LEAST = 0.05  # of the range of an action that is not discrete: a smaller change is none
 
 
 def edit_sentence(play: EditedPlay, original: Course, edited: Course, changes: Sequence[Change]) -> str:
@@ -84,25 +87,33 @@ def edit_sentence(play: EditedPlay, original: Course, edited: Course, changes: S
     numbers = [play.player.numbers(course.actions) for course in (original, edited)]
     discrete = play.policy(original) is not None
     later = range(first + 1, n)
-    changed = [t for t in later if (numbers[0][t] != numbers[1][t]).any()]
+    space = play.player.acting.space
+    least = 0 if discrete else _LEAST * (space.high - space.low)
+    changed = [t for t in later if (np.abs(numbers[0][t] - numbers[1][t]) > least).any()]
     words = f'{len(changed)} of {len(later)} later actions changed'
+    if not discrete:
+        words += f', by more than {_LEAST:.0%} of their range'
     if discrete and changed:
         signs = play.words.actions()[1]
-        shown = [f'row {t}: {signs[numbers[0][t]]} → {signs[numbers[1][t]]}' for t in changed[:3]]
+        shown = [f'step {t}: {signs[numbers[0][t]]} → {signs[numbers[1][t]]}' for t in changed[:3]]
         words += f' ({"; ".join(shown)}{"; …" if len(changed) > 3 else ""})'
     if len(edited) != len(original):
-        words += f', and the episode ends after {len(edited)} rows instead of {len(original)}'
+        words += f', and the episode ends after {len(edited)} steps instead of {len(original)}'
     parts = [f'Told that {" and ".join(edit_words(play, change) for change in changes)}: {words}.']
-    parts += [_same_sentence(play, edited, change) for change in changes]
+    parts += [_read_sentence(play, edited, change) for change in changes]
     parts += [_due_sentence(play, original, edited, change) for change in changes]
     return ' '.join(filter(None, parts))
 
 
-def _same_sentence(play: EditedPlay, edited: Course, change: Change) -> str:
-    "Say that the memory said so before the edit, if it did"
+def _read_sentence(play: EditedPlay, edited: Course, change: Change) -> str:
+    "Say what the probe reads after an edit, and whether the memory said so before"
     reading = play.reading(change.factor)
     before = reading.probabilities(edited.before[[change.t]]).argmax()
-    return 'It said so before.' if before == reading.place(np.array([change.value]))[0] else ''
+    if before == reading.place(np.array([change.value]))[0]:
+        return 'It said so before.'
+    after = reading.probabilities(edited.states[[change.t]])[0]
+    sign = play.words.values(change.factor, reading.values)[1][after.argmax()]
+    return f'Its probe now reads {sign} ({after.max():.0%}).'
 
 
 def _due_sentence(play: EditedPlay, original: Course, edited: Course, change: Change) -> str:
@@ -117,13 +128,14 @@ def _due_sentence(play: EditedPlay, original: Course, edited: Course, change: Ch
     sign = play.words.actions()[1][answer]
     played = int(play.player.numbers(edited.actions)[t])
     if played == answer:
-        return f'The action that it decides, in row {t}, is {sign}, as the memory says.'
-    return f'The action that it decides, in row {t}, would be {sign}; it is {play.words.actions()[1][played]}.'
+        return f'The action that it decides, at step {t}, is {sign}, as the memory says.'
+    return f'The action that it decides, at step {t}, would be {sign}; it is {play.words.actions()[1][played]}.'
 
 # %% ../../../nbs/08_widgets/agents/01_scenes.ipynb #40058801
 NOTE = (
-    'A frame marks the truth; green dots are actions that were rewarded, red crosses punished; orange is the edit, and '
-    'what it changed. An edit moves the memory after its row.'
+    'A column is a step, a shade a probability, a frame the truth, the pale column the cursor. Green dots are actions '
+    'that were rewarded, red crosses punished, grey dots neither. Orange is the edit, and what it changed; it moves '
+    'the memory after the action of its step.'
 )
 
 

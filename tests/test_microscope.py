@@ -1,0 +1,152 @@
+"""BeliefMicroscope and TwinExplorer: presses and keys in a real JupyterLab, and the page that the site shows."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import traitlets
+from support.lab import SHOTS, assert_no_errors, notebook_of, open_page, reset_page, wait_for
+
+from srlviz.agents.player import load_policy
+from srlviz.core.files import sample_path
+from srlviz.core.recordings import Episode, Recording
+from srlviz.core.twins import Twins, with_twins
+from srlviz.evaluate.ask import ask
+from srlviz.studies.explore import explore
+from srlviz.widgets.agents.microscope import BeliefMicroscope
+from srlviz.widgets.base import script
+from srlviz.widgets.twin_explorer import TwinExplorer
+
+CELL = """
+import srlviz
+scope = srlviz.explore('RepeatPrevious-easy', widget='BeliefMicroscope', factor='ago_1', seed=3, t=12)
+scope
+"""
+START = '[scope.reset(), setattr(scope, "length", 1.0), setattr(scope, "second", ""), setattr(scope, "t", 12)] and None'
+CHANGED = """(lambda p: p['edited'] and
+    [t for t, (a, b) in enumerate(zip(p['original']['chosen'], p['edited']['chosen'])) if a != b]
+)(scope.view.scene['panels'][0])"""
+
+
+@pytest.fixture(scope='module')
+def lab(open_lab):
+    return open_lab(notebook_of(CELL.strip()))
+
+
+@pytest.fixture(scope='module')
+def opened(browser, lab):
+    page = open_page(browser, lab)
+    assert_no_errors(page)
+    return page
+
+
+@pytest.fixture
+def page(opened, lab):
+    yield from reset_page(opened, lab, START)
+
+
+@pytest.mark.browser
+def test_keys_edit_the_memory_and_take_it_back(page, lab):
+    "Arrows choose a row and a value, Enter edits, Backspace undoes; A puts another agent beside the first."
+    canvas = page.locator('.srlviz-scope canvas')
+    wait_for(lambda: canvas.count() == 1, message='the screen is drawn')
+    canvas.focus()
+    truth = lab.evaluate("scope.view.scene['panels'][0]['original']['truth'][13]")
+    page.keyboard.press('ArrowRight')
+    page.keyboard.press(str((truth + 1) % 4 + 1))  # the number of a value
+    wait_for(lambda: lab.evaluate(CHANGED) == [15], message='the action that is due changed, and no other')
+    assert lab.evaluate('scope.t') == 13
+    said = page.locator('.srlviz-scope .srlviz-said')
+    wait_for(lambda: 'as the memory says' in said.inner_text(), message='what it did is said')
+    page.screenshot(path=SHOTS / 'microscope.png')
+    page.keyboard.press('a')
+    wait_for(lambda: lab.evaluate("[p['name'] for p in scope.view.scene['panels']]") == ['GRU', 'LSTM'])
+    page.keyboard.press('Backspace')
+    wait_for(lambda: lab.evaluate('len(scope.changes)') == 0, message='the edit is taken back')
+
+
+@pytest.mark.browser
+def test_a_press_on_a_value_edits_and_the_slider_changes_it(page, lab):
+    "A press on a cell of the memory edits it; the slider makes the last push shorter."
+    canvas = page.locator('.srlviz-scope canvas')
+    wait_for(lambda: canvas.count() == 1)
+    place = canvas.evaluate('c => [c.clientWidth, c.getBoundingClientRect().left, c.getBoundingClientRect().top]')
+    rows = len(lab.evaluate("scope.view.scene['panels'][0]['original']['saw']"))
+    width = min(34, (place[0] - 118 - 14) / rows)
+    # below two lines of text, the posterior, and the heading of the agent: the first row of its memory
+    y = place[2] + 4 + 2 * 27 + 4 * 15 + 7 + 5 + 22 + 7
+    page.mouse.click(place[1] + 118 + 20.5 * width, y)
+    wait_for(lambda: lab.evaluate('[c.t for _, c in scope.changes]') == [20], message='row 20 is edited')
+    assert lab.evaluate('scope.changes[0][1].value') == 0
+    page.locator('.srlviz-scope input[type=range]').fill('0.1')
+    wait_for(lambda: lab.evaluate('scope.changes[0][1].length') == 0.1, message='the push is shorter')
+
+
+def test_edits_are_of_one_agent_and_several_factors():
+    "Edits of two factors act in turn; those of another agent do not touch this one; a new episode starts without."
+    scope = BeliefMicroscope('RepeatPrevious-easy', seed=3, factor='ago_0', second='Elman', interactive=False)
+    scope.press(0, t=10)
+    scope.factor = 'ago_2'
+    scope.press(1, t=20)
+    assert [c.factor for c in scope.changes_of('GRU')] == ['ago_0', 'ago_2'] and not scope.changes_of('Elman')
+    assert scope.view.scene['panels'][1]['edited'] is None
+    assert [e['t'] for e in scope.view.scene['panels'][0]['edits']] == [20]  # those of the shown factor
+    scope.press(2, t=20)  # replaces the one before
+    assert [c.value for c in scope.changes_of('GRU')][1:] == [2]
+    scope.seed = 4
+    assert not scope.changes
+
+
+def test_what_cannot_be_edited_says_so():
+    "No state, a factor that is not read, a value that no history has, the last row, names of no kind or agent."
+    policy = load_policy(sample_path('agents') / 'RepeatPrevious-easy_MLP.safetensors')
+    scope = BeliefMicroscope(policy, interactive=False)
+    assert 'has no state' in scope.view.scene['panels'][0]['cannot']
+    scope.method, scope.factor = 'GRU', 'ago_1'
+    with pytest.raises(ValueError, match='steps with a later action'):
+        scope.press(1, t=len(scope.course['GRU']) - 1)
+    for name in 'kind', 'second', 'factor':
+        with pytest.raises(traitlets.TraitError, match='choices|did you mean'):
+            setattr(scope, name, 'nothing')
+    with pytest.raises(ValueError, match='edits need an agent with a memory'):
+        BeliefMicroscope(dict(codes=np.zeros((3, 2))), 'RepeatPrevious-easy', interactive=False)
+
+
+def test_a_continuous_action_is_a_number():
+    "A pendulum has no probabilities of actions: its torque is shown, and edits of what its memory says move it."
+    scope = BeliefMicroscope('PositionOnlyPendulum-easy', interactive=False)
+    line = scope.view.scene['panels'][0]['original']
+    assert line['policy'] is None and isinstance(line['chosen'][0], str)
+    scope.press(0, t=5)
+    assert 'later actions changed' in scope.view.scene['panels'][0]['sentence'] and scope.figure().data
+
+
+def test_the_page_of_the_site_is_current():
+    "docs/_static/mind.html has the code of this version; python .ci/screenshot.py makes it again."
+    page = (Path(__file__).parents[1] / 'docs/_static/mind.html').read_text(encoding='utf-8')
+    assert script('mind.js', 'microscope.js') in page and "default-src 'none'" in page
+
+
+def test_twins_of_a_table_open_without_pictures():
+    "Twins without a picture have no film; results without twins are refused."
+    rng = np.random.default_rng(0)
+
+    def row(x, y):
+        return Episode(dict(vector=np.array([[x, y, x * y]], float)), factors=dict(x=np.array([x]), y=np.array([y])))
+
+    natural = Recording([row(*rng.normal(size=2)) for _ in range(80)], name='room').with_split(probe=0.6, test=0.4)
+    episodes, rows = [], []
+    for moment in range(4):
+        y = rng.normal()
+        for factor, x in [('', np.nan), ('x', -1.0), ('x', 2.0)]:
+            episodes.append(row(0.5 if factor == '' else x, y))
+            rows.append((moment, factor, x))
+    both = with_twins(natural, Twins.build(episodes, *zip(*rows), name='room'))
+    codes = [np.asarray(e.obs['vector']) for e in both]
+    results = ask(dict(table=codes), {'room': both}, ['response'], progress=False)
+    twins = explore(results, widget='TwinExplorer')
+    assert isinstance(twins, TwinExplorer) and twins.view.scene['columns'] == ['-1', '0.5', '2']
+    assert [band['kind'] for band in twins.view.scene['blocks'][0]['bands']] == ['text']
+    assert len(twins.figure().data) == 1 + 4
+    with pytest.raises(ValueError, match="no answer to 'response'"):
+        explore(ask(dict(table=codes), {'room': both}, ['probe'], progress=False), widget='TwinExplorer')
