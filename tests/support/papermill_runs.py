@@ -54,7 +54,7 @@ SMALL = {
         methods='MLP,GRU', tasks='first', delays='1,4', steps=60, length=16, runs=3, n_jobs=1
     ),
     'studies/popgym_mmer': dict(tasks='RepeatFirst-easy', methods='MLP,Elman', budget=74_000, sight=True, n_jobs=1),
-    'studies/stress': dict(dials='correlated,rotated', levels='5', questions='qedr,mig', seeds=1),
+    'studies/stress': dict(dials='correlated,rotated', levels='1,5', questions='qedr,mig', seeds=1),
     'studies/use': dict(tasks='RepeatPrevious-easy', methods='GRU,Elman', episodes=60),
     'studies/popgym_tasks': dict(
         tasks='RepeatFirst-easy,Battleship-easy', episodes=200, oracle_episodes=3, fps_seconds=0.06
