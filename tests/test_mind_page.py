@@ -407,7 +407,7 @@ def test_what_cannot_be_done_is_said(written, page):
     }"""
     data = written[1]
     assert page.evaluate(refused, [data, 0, 12, 1, '', '']) == 1
-    assert 'rows with a later action are 0 to 49' in page.evaluate(refused, [data, 0, 50, 1, '', ''])
+    assert 'steps with a later action are 0 to 49' in page.evaluate(refused, [data, 0, 50, 1, '', ''])
     assert 'has no state' in page.evaluate(refused, [data, 1, 12, 1, '', 'MLP'])
     assert (
         'no history has' in page.evaluate(refused, [data, 0, 49, 1, 'twin', ''])
@@ -434,11 +434,11 @@ def test_the_page_works_alone(theme, written, browser):
     page.locator('canvas').focus()
     for value in range(4):  # by the keyboard: of three of the four suits the memory does not say this already
         page.keyboard.press(str(value + 1))
-    assert undo.is_enabled() and 'row 6' in page.locator('.srlviz-said').inner_text()
+    assert undo.is_enabled() and 'step 6' in page.locator('.srlviz-said').inner_text()
     page.keyboard.press('Backspace')
     page.keyboard.press('End')
     page.keyboard.press('1')
-    assert 'rows with a later action' in page.locator('p[role=alert]').inner_text()
+    assert 'steps with a later action' in page.locator('p[role=alert]').inner_text()
     page.keyboard.press('n')
     assert 'episode 1' in page.locator('.srlviz-scope-head').inner_text()
     assert errors == [] and requested == [path.as_uri()]
