@@ -14,6 +14,7 @@ from srlviz.core.twins import Twins, with_twins
 from srlviz.evaluate.ask import ask
 from srlviz.studies.explore import explore
 from srlviz.widgets.agents.microscope import BeliefMicroscope
+from srlviz.widgets.agents.mind_page import mind_data
 from srlviz.widgets.base import script
 from srlviz.widgets.twin_explorer import TwinExplorer
 
@@ -150,3 +151,45 @@ def test_twins_of_a_table_open_without_pictures():
     assert len(twins.figure().data) == 1 + 4
     with pytest.raises(ValueError, match="no answer to 'response'"):
         explore(ask(dict(table=codes), {'room': both}, ['probe'], progress=False), widget='TwinExplorer')
+
+
+def test_numbers_keep_their_digits_and_agents_share_values():
+    "Values of a number are not cut; an agent without a reading is drawn with the values of the one beside it."
+    scope = BeliefMicroscope('RepeatPrevious-easy', factor='remaining_0', interactive=False)
+    assert scope.view.scene['signs'] == [str(i) for i in range(14)]
+    policies = {name: sample_path('agents') / f'RepeatPrevious-easy_{name}.safetensors' for name in ('MLP', 'GRU')}
+    both = {name: load_policy(path) for name, path in policies.items()}
+    scope = BeliefMicroscope(both, factor='answer', second='GRU', interactive=False)
+    assert scope.view.scene['signs'] == ['♠', '♦', '♣', '♥']
+    lines = [panel['original'] for panel in scope.view.scene['panels']]
+    assert lines[0]['truth'] == lines[1]['truth'] and lines[0]['truth'][:3] == [-1] * 3
+    assert np.mean([np.argmax(p) == v for p, v in zip(lines[1]['belief'][6:], lines[1]['truth'][6:])]) > 0.95
+    with pytest.raises(ValueError, match='0 to 3; got 4'):
+        scope.press(4, t=8, agent='GRU')
+    with pytest.raises(ValueError, match='step 0'):
+        scope.press(1, t=0, agent='GRU')  # its action is decided before anything is seen
+
+
+def test_an_edit_of_an_agent_that_is_hidden_goes_with_it():
+    "Only edits of agents on the screen can be undone; a direction that cannot be used stays as it was."
+    scope = BeliefMicroscope('RepeatPrevious-easy', factor='ago_0', second='Elman', interactive=False)
+    scope.press(0, t=8, agent='Elman')
+    scope.second = 'LSTM'
+    assert not scope.changes
+    scope.factor = 'remaining_0'
+    scope.press(3, t=8)
+    with pytest.raises(ValueError, match='choose another direction'):
+        scope.kind = 'LDA'
+    assert scope.kind == 'class means' and scope.changes[0][1].kind == 'class means'
+    scope.second = 'GRU'
+    assert scope.second == ''
+
+
+def test_a_page_asks_for_what_is_there():
+    "Unknown factors and agents of a page are refused; a network without a task is opened by its name."
+    network = load_policy(sample_path('agents') / 'RepeatPrevious-easy_GRU.safetensors').network_
+    scope = BeliefMicroscope(network, 'RepeatPrevious-easy', factor='ago_0', interactive=False)
+    assert scope.play.player.name == 'RepeatPrevious-easy'
+    for wrong in dict(factor='answer'), dict(second='nobody'), dict(factors=[]):
+        with pytest.raises(ValueError, match='unknown|factors is empty'):
+            mind_data(scope.play, **dict(factors=['ago_0']) | wrong)

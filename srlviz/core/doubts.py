@@ -128,7 +128,7 @@ def _codes_per_code(rows: Rows) -> float | None:
 
 
 def _tail(rows: Rows) -> float | None:
-    if rows.n_rows < 20 or not rows.finely.any():
+    if rows.n_rows < 200 or not rows.finely.any():
         return None
     sample = rows.sample[:, rows.finely]
     n = max(len(sample) // 100, 1)

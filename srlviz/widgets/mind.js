@@ -461,6 +461,7 @@ class Mind {
     const original = this.play(seed), probe = this.probe(change.factor), last = original.rows.length - 2;
     if (!probe) throw Error(this.agent.readings[change.factor].cannot);
     if (!probe.readable) throw Error(this.agent.readings[change.factor].cannot);
+    if (change.t === -1 && this.leads(change.factor)) throw Error('no edit at step 0: what decides its action is not remembered yet');
     if (change.t < 0 || change.t > last) throw Error(`no edit after step ${change.t}: the steps with a later action are 0 to ${last}`);
     if (change.kind === 'LDA' && probe.is_number) throw Error(`${this.data.factors.find(f => f.name === change.factor).label} is a number, and LDA tells classes apart: choose another direction`);
     if (change.kind === 'twin') change.twin = this.twin(original, change);
@@ -643,6 +644,7 @@ class Engine {
       const before = this[name];
       this[name] = value;
       if (name === 'kind') this.changeLast({ kind: value });
+      if (name === 'second') this.changes = this.changes.filter(change => this.shown.includes(change.agent));
       if (name === 'agent') {
         this.changes = [];
         if (this.second === value) this.second = before;

@@ -71,19 +71,23 @@ class TwinReadings:
         self.moving = {int(k): change[:, k] for k in most if np.abs(change[:, k]).max() > 0}
 
 
+def _minus(x: float) -> str:
+    return f'{x:.2f}'.replace('-', '−')
+
+
 def _sentence(answer: Answer, factor: str) -> str:
     "What the answer says of a factor, over all moments"
     table = answer.parts['matrix']
     table = table[table['changed'] == factor].set_index('read')
     own = table.loc[factor]
     response, low, high = (round(own[name], 2) + 0.0 for name in ('response', 'low', 'high'))  # no minus before 0
-    words = f'If {factor} is set, its reading follows by {response:.2f} of the change'
+    words = f'If {factor} is set, its reading follows by {_minus(response)} of the change'
     if np.isfinite(low):
-        words += f' ({low:.2f} to {high:.2f}, {int(own["n"])} moments)'
+        words += f' ({_minus(low)} to {_minus(high)}, {int(own["n"])} moments)'
     others = table[~table['follows'] & (table.index != factor)]['moves'].dropna()
     if len(others):
         words += f'; of the others {others.idxmax()} moves most, by {others.max():.2f}'
-    return words.replace('-', '−') + '. Right would be 1 and 0.'
+    return words + '. Right would be 1 and 0.'
 
 # %% ../../nbs/08_widgets/11_twin_explorer.ipynb #2ed5ba51
 _CELL, _GUTTER = 84, 196  # pixels of a twin, at most, and left of all
@@ -253,7 +257,8 @@ class TwinExplorer(Explorer):
         answer = self.answers[name]
         low, high = (f(np.r_[r.value, r.reading]) for f in (np.min, np.max))
         distinct = np.unique(r.value)
-        centres = distinct if high - low < _N_BINS else np.linspace(low, high, _N_BINS)
+        is_whole = (distinct == np.round(distinct)).all() and high - low < _N_BINS
+        centres = np.arange(np.floor(low), np.ceil(high) + 1) if is_whole else np.linspace(low, high, _N_BINS)
         place = lambda x: np.abs(np.asarray(x, float)[:, None] - centres).argmin(1).tolist()
         reads = dict(
             kind='heat',

@@ -7,6 +7,7 @@ __all__ = ['TWIN', 'RANDOM', 'CHANGE_KINDS', 'Reading', 'signs_of', 'Words', 'Ch
 
 # %% ../../../nbs/06_evaluate/memories/04_edited_play.ipynb #5ccc1ce2
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -155,7 +156,7 @@ class Words:
         note = notes.get(name) or notes.get(name.rpartition('_')[0])
         names = note.names if note is not None else ()
         labels = [names[int(v)] if v in range(len(names)) else f'{v:.3g}' for v in values]
-        return labels, signs_of(labels)
+        return labels, signs_of(labels) if names else labels
 
     def actions(self) -> tuple[list[str], list[str]]:
         """Return the labels and signs of all actions, those of several columns in the order of `np.ndindex`; two
@@ -206,7 +207,8 @@ class Change(NamedTuple):
     length: float = 1.0
 
 
-class Course(NamedTuple):
+@dataclass(frozen=True)
+class Course:
     """An episode as an agent plays it, T rows.
 
     records : (T + 1,) of the task, before the action of each row, and at the end
@@ -276,6 +278,17 @@ class EditedPlay:
                 self.readings[factor] = self._fit(factor)
         return self.readings[factor]
 
+    def values(self, factor: str) -> np.ndarray:
+        """Return the values of a factor, (n_values,): those of its reading, or if it has none, all that it had."""
+        reading = self.reading(factor)
+        if not isinstance(reading, str):
+            return reading.values
+        T, N = self.played.records.shape
+        values = self.player.factors(self.played.records.ravel())[factor]
+        is_played = (np.arange(T)[:, None] < self.played.lengths).ravel()
+        is_there = values >= 0 if values.dtype.kind in 'iu' else np.ones(T * N, bool)
+        return np.unique(values[is_played & is_there])
+
     def is_readable(self, factor: str) -> bool:
         """Whether a probe reads a factor better than chance."""
         reading = self.reading(factor)
@@ -335,6 +348,8 @@ class EditedPlay:
         reading = self.reading(change.factor)
         if isinstance(reading, str):
             raise ValueError(f"no edit: {reading}")
+        if change.t == -1 and reading.leads:
+            raise ValueError("no edit at step 0: what decides its action is not remembered yet")
         if not 0 <= change.t < len(course) - 1:
             raise ValueError(f"no edit after step {change.t}: the steps with a later action are 0 to {len(course) - 2}")
         if reading.place(np.array([change.value]))[0] < 0:
@@ -352,12 +367,16 @@ class EditedPlay:
         ValueError : if the factor cannot be set, or not to this value in this row
         """
         player, actions = self.player, course.actions[:, None]
-        row = change.t + self.reading(change.factor).leads
-        other = player.task.with_value(course.records[:1], change.factor, change.value, row, course.actions[None])
+        reading = self.reading(change.factor)
+        row, value = change.t + reading.leads, change.value
+        if reading.is_number:  # the middle of a bin may be no value
+            known = np.unique(reading.directions.values)
+            value = known[np.abs(known - value).argmin()]
+        other = player.task.with_value(course.records[:1], change.factor, value, row, course.actions[None])
         _, there = player.replay(other, np.array([row]), actions)
         is_over = there['t'][0] != row or there['terminated'][0]  # after its end it starts anew
-        if is_over or player.factors(there)[change.factor][0] != change.value:
-            raise ValueError(f"no history has {change.factor} = {change.value:.3g} at step {row} with the same actions")
+        if is_over or player.factors(there)[change.factor][0] != value:
+            raise ValueError(f"no history has {change.factor} = {value:.3g} at step {row} with the same actions")
         return player.twin(other, np.array([change.t]), actions)[0]
 
     def step(self, course: Course, change: Change, memory: np.ndarray) -> np.ndarray:

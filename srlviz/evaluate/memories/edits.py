@@ -227,20 +227,21 @@ class BatchPlayer:
         self.acting = Acting(env.single_action_space)
         n_params = self.acting.kind.n_params
         self.columns = _columns_read(self.task, network.n_in)
-        if self.columns is None or getattr(network, 'n_params', n_params) != n_params:
+        n_outputs = getattr(network, 'n_params', n_params)
+        if self.columns is None or n_outputs != n_params:
             raise ValueError(
-                f"the agent is of another task: it reads {network.n_in} numbers and has {network.n_params} outputs; "
+                f"the agent is of another task: it reads {network.n_in} numbers and has {n_outputs} outputs; "
                 f"{name} gives {env.single_observation_space.shape[0]} and takes {n_params}"
             )
 
     @classmethod
-    def of(cls, agent, recording: Recording | None = None) -> 'BatchPlayer':
+    def of(cls, agent, recording: Recording | str | None = None) -> 'BatchPlayer':
         """Take an agent with a memory, or its network, on its task.
 
         Parameters
         ----------
         agent : such as `MemoryAgent`; or its network
-        recording : of the task, whose name and parameters are read; None: the agent's training task
+        recording : of the task, whose name and parameters are read, or its name; None: the agent's training task
 
         Raises
         ------
@@ -381,7 +382,7 @@ class BatchPlayer:
 _MEMBERS = 'memory', 'read', 'policy', 'initial_state'  # methods of a network that is edited
 
 
-def _task_of(agent, recording: Recording | None) -> tuple[str, Mapping]:
+def _task_of(agent, recording: Recording | str | None) -> tuple[str, Mapping]:
     "Name and parameters of the task: of the recording, or of the agent"
     trained = str(getattr(agent, 'task', '') or '')
     if recording is None:
@@ -391,10 +392,11 @@ def _task_of(agent, recording: Recording | None) -> tuple[str, Mapping]:
                 "srlviz.record('RepeatPrevious-easy', 1)"
             )
         return trained, {}
-    name = str(recording.meta.get('task', recording.name))
+    meta = dict(task=recording) if isinstance(recording, str) else dict(task=recording.name) | recording.meta
+    name = str(meta['task'])
     if trained and trained != name:
         raise ValueError(f"the agent is of the task {trained!r:.80}, and the recording is of another one, {name!r:.80}")
-    return name, recording.meta.get('parameters') or {}
+    return name, meta.get('parameters') or {}
 
 
 def _columns_read(task, n_in: int) -> np.ndarray | None:

@@ -43,8 +43,10 @@ def _pair_correlations(truth: np.ndarray, predicted: np.ndarray, draws: Draws) -
     covariance = draws.means(truth * predicted) - mean_truth * mean_predicted
     variance_truth = draws.means(truth**2) - mean_truth**2
     variance_predicted = draws.means(predicted**2) - mean_predicted**2
+    least = 1e-12 * (truth**2).mean(0), 1e-12 * (predicted**2).mean(0)  # what rounding leaves of a constant
+    varies = (variance_truth > least[0]) & (variance_predicted > least[1])
     scale = np.sqrt((variance_truth * variance_predicted).clip(0))
-    return np.divide(covariance, scale, out=np.zeros(scale.shape), where=scale > 0).clip(-1, 1)
+    return np.divide(covariance, scale, out=np.zeros(scale.shape), where=varies & (scale > 0)).clip(-1, 1)
 
 
 def _pearson(answer: Answer, draws: Draws) -> pd.DataFrame:

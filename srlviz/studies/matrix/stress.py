@@ -189,6 +189,9 @@ def _bias_row(dial: str, level: int, question: str, metric: str, part: pd.DataFr
     properties = CLAIMS[question][metric]
     falls = DIALS[dial].falls if level else ()
     clean = of_clean.reindex([(question, metric, seed) for seed in part['seed']]).to_numpy()
+    part, clean = part[~np.isnan(clean)], clean[~np.isnan(clean)]
+    if part.empty:
+        raise ValueError(f"no seed of {dial} at level {level} has a clean value of {metric}")
     right = np.array([right_answer(metric, properties, stress_plan(dial, level), x, falls) for x in clean])
     value = part['value'].to_numpy()
     bias = value - right

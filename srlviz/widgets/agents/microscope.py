@@ -22,7 +22,7 @@ from ...evaluate.memories.edited_play import CHANGE_KINDS, Change, Course, Edite
 from ...figures.agents.edited_play import plot_edited_play
 from ...figures.agents.returns import memory_rank
 from .mind_page import mind_data, write_mind
-from .scenes import NOTE, edit_sentence, edit_words, reading_sentence, timeline
+from .scenes import NOTE, edit_sentence, edit_words, reading_sentence, shown_values, timeline
 from ..base import Explorer, on_change, script, sheet
 from ..views import PictureView
 
@@ -52,17 +52,16 @@ _KIND = 'class means'
 
 def _plays(agents, world) -> dict[str, Callable[[], EditedPlay]]:
     "Functions that open agents by name: those that are given, then those that ship for their task"
-    recording = world if isinstance(world, Recording) else None
     if isinstance(agents, str):
         task, given = agents, {}
     else:
         given = agents if isinstance(agents, Mapping) else {_name_of(agents): agents}
         task = str(getattr(next(iter(given.values())), 'task', '') or world or '')
-    found = {name: partial(EditedPlay, agent, recording) for name, agent in given.items()}
+    found = {name: partial(EditedPlay, agent, world) for name, agent in given.items()}
     short = task_name(task) if task else None
     shipped = {memory: agent for (name, memory), agent in load_agents('shipped').items() if name == short}
     for memory in sorted(set(shipped) - set(found), key=memory_rank):
-        found[memory] = partial(EditedPlay, shipped[memory])
+        found[memory] = partial(EditedPlay, shipped[memory], world)
     if not found:
         raise ValueError(f"no agent ships for {task!r:.80}: give your own, BeliefMicroscope(agent)")
     return found
@@ -128,8 +127,8 @@ class BeliefMicroscope(Explorer):
 
     @classmethod
     def of_world(cls, world, recording: Recording | None = None, **options) -> 'BeliefMicroscope':
-        """Open the agents that ship for a task."""
-        return cls(world.name, **options)
+        """Open the agents that ship for a task, with the parameters of a recording."""
+        return cls(world.name, recording, **options)
 
     def __repr__(self):
         return (
@@ -139,7 +138,11 @@ class BeliefMicroscope(Explorer):
     def opened(self, name: str) -> EditedPlay:
         """Return an agent by name; it is opened when it is first needed."""
         if name not in self._opened:
-            self._opened[name] = self._openers[name]()
+            play = self._openers[name]()
+            tasks = {(p.player.name, str(p.player.task.parameters)) for p in (play, *self._opened.values())}
+            if len(tasks) > 1:
+                raise ValueError(f"agents are on different tasks: {', '.join(sorted(task for task, _ in tasks))}")
+            self._opened[name] = play
         return self._opened[name]
 
     @property
@@ -190,10 +193,10 @@ class BeliefMicroscope(Explorer):
             second=lambda: ['', *self._openers],
             kind=lambda: [*CHANGE_KINDS],
         )[name]()
-        if not value and name == 'factor':
+        if not value and (name == 'second' or not self.factor):  # not chosen yet
             return value
         try:
-            return spelled(name, value, known) if value else value
+            return spelled(name, value, known)
         except ValueError as problem:
             raise traitlets.TraitError(str(problem)) from None
 
@@ -205,6 +208,10 @@ class BeliefMicroscope(Explorer):
                 if self.second == self.method:  # they change places
                     self.second = change['old']
                 self.t = min(self.t, len(self.course[self.method]) - 1)
+        if change['name'] == 'second':
+            with self.quietly():
+                self.second = '' if self.second == self.method else self.second
+            self.changes = [(name, edit) for name, edit in self.changes if name in self.shown]
         if change['name'] in ('length', 'kind') and self.changes:  # the last edit is made again
             before = self.changes
             name, last = before[-1]
@@ -213,6 +220,8 @@ class BeliefMicroscope(Explorer):
                 return self._draw()
             except ValueError:
                 self.changes = before
+                with self.quietly():
+                    self.set_trait(change['name'], change['old'])
                 self._draw()
                 raise
         self._draw()
@@ -236,6 +245,8 @@ class BeliefMicroscope(Explorer):
             raise ValueError(reading)
         if not play.is_readable(self.factor):
             raise ValueError(f"{play.words.factor(self.factor)} cannot be edited: {play.how_read(self.factor)}")
+        if not 0 <= value < len(reading.values):
+            raise ValueError(f"value is the number of a value, 0 to {len(reading.values) - 1}; got {value}")
         change = Change(t - reading.leads, self.factor, float(reading.values[value]), kind or self.kind, self.length)
         others = [(name, c) for name, c in self.changes if (name, c.t, c.factor) != (agent, change.t, change.factor)]
         mine = [c for name, c in others if name == agent]
@@ -258,9 +269,8 @@ class BeliefMicroscope(Explorer):
     def scene(self) -> dict:
         """Return what the page draws; see the table above."""
         play = self.play
-        reading = play.reading(self.factor)
-        records = self.course[self.method].records
-        values = np.unique(play.player.factors(records)[self.factor]) if isinstance(reading, str) else reading.values
+        values = shown_values([self.opened(name) for name in self.shown], self.factor)
+        edited = self.edited
         labels, signs = play.words.values(self.factor, values)
         actions, action_signs = play.words.actions() if play.policy(self.course[self.method]) is not None else ([], [])
         return dict(
@@ -280,15 +290,14 @@ class BeliefMicroscope(Explorer):
             signs=signs,
             actions=actions,
             action_signs=action_signs,
-            panels=[self._panel(name) for name in self.shown],
+            panels=[self._panel(name, edited.get(name), values) for name in self.shown],
             words=f'{reading_sentence(play, self.factor)} Direction {self.kind}: {CHANGE_KINDS[self.kind]}.',
             note=NOTE,
         )
 
-    def _panel(self, name: str) -> dict:
+    def _panel(self, name: str, edited: Course | None, values: np.ndarray) -> dict:
         "What a scene has of one agent"
         play, course, changes = self.opened(name), self.course[name], self.changes_of(name)
-        edited = self.edited.get(name)
         reading = play.reading(self.factor)
         edits = []
         for change in changes:
@@ -300,8 +309,8 @@ class BeliefMicroscope(Explorer):
         cannot = '' if play.is_readable(self.factor) else play.how_read(self.factor)
         return dict(
             name=name,
-            original=timeline(play, course, self.factor),
-            edited=None if edited is None else timeline(play, edited, self.factor),
+            original=timeline(play, course, self.factor, values),
+            edited=None if edited is None else timeline(play, edited, self.factor, values),
             edits=edits,
             sentence='' if edited is None else edit_sentence(play, course, edited, changes),
             cannot=cannot and f'Nothing to press: {cannot}.',
@@ -343,7 +352,8 @@ class BeliefMicroscope(Explorer):
         memories and tasks it shows recorded edits of one episode, and says so.
         """
         plays = {name: self.opened(name) for name in self.shown}
-        shown = dict(factor=self.factor, second=self.second, seed=self.seed, t=self.t)
+        factor = self.factor if factors is None or self.factor in factors else ''
+        shown = dict(factor=factor, second=self.second, seed=self.seed, t=self.t)
         return write_mind(path, mind_data(plays, factors=factors, episodes=episodes, **shown), title)
 
     def figure(self) -> go.Figure:

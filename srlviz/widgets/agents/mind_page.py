@@ -15,9 +15,10 @@ import numpy as np
 from markupsafe import escape
 
 from ...core.files import atomic_path, json_text
+from ...core.names import unknown
 from ...core.training import threads
 from ...evaluate.memories.edited_play import CHANGE_KINDS, Change, Course, EditedPlay
-from .scenes import NOTE, edit_sentence, reading_sentence, timeline
+from .scenes import NOTE, edit_sentence, reading_sentence, shown_values, timeline
 from ..base import script, sheet
 
 # %% ../../../nbs/08_widgets/agents/01_mind_page.ipynb #5df27fa5
@@ -185,7 +186,7 @@ def recorded_data(play: EditedPlay, factor: str, seed: int, why: str) -> dict:
     if not play.is_readable(factor):
         return data | dict(cannot=play.how_read(factor))
     data['leads'] = int(reading.leads)
-    every = -(-(len(course) - 1) * len(reading.values) // _MAX_EDITS)
+    every = max(1, -(-(len(course) - 1) * len(reading.values) // _MAX_EDITS))
     changes = [Change(t, factor, value, _KIND) for t in range(0, len(course) - 1, every) for value in reading.values]
     for i, (change, future) in enumerate(zip(changes, futures(play, course, changes))):
         line = _line(play, future, factor, change.t)
@@ -210,13 +211,8 @@ def _named(plays) -> dict[str, EditedPlay]:
 def _factor_data(named: Mapping[str, EditedPlay], factor: str) -> dict:
     "What the page shows of a factor: labels, and the values that some agent met"
     first = next(iter(named.values()))
-    readings = [play.reading(factor) for play in named.values()]
-    read = [reading for reading in readings if not isinstance(reading, str)]
-    if read:
-        values = read[0].values
-    else:
-        values = np.unique(first.player.factors(first.played.records[: first.played.lengths.min()].ravel())[factor])
-        values = values[values >= 0]
+    read = [reading for play in named.values() if not isinstance(reading := play.reading(factor), str)]
+    values = shown_values([*named.values()], factor)
     labels, signs = first.words.values(factor, values)
     is_number = bool(read and read[0].is_number)
     label = first.words.factor(factor)
@@ -267,16 +263,22 @@ def mind_data(
         name = first.player.name
         raise ValueError(f"plays: the page shows the probability of each action, and those of {name} are not discrete")
     names = [*factors] if factors is not None else first.factors
+    for what, name, known in ('factor', factor, names), ('agent', second, [*named]):
+        if name and name not in known:
+            raise unknown(what, name, known)
+    if not names:
+        raise ValueError("factors is empty: name one at least, or leave it out for all")
     shown = [_factor_data(named, factor) for factor in names]
     seeds = range(seed, seed + episodes)
     missing = {name: missing_rules(play) for name, play in named.items()}
     agents = []
+    of_recorded = [play for name, play in named.items() if missing[name]]
+    recorded = next((f for f in (factor, *names) if f and all(p.is_readable(f) for p in of_recorded)), names[0])
     for name, play in named.items():
         readings = {f['name']: reading_data(play, f['name'], np.array(f['values'])) for f in shown}
         agent = dict(name=name, readings=readings, recorded=None)
         if missing[name]:
-            readable = [factor for factor in names if play.is_readable(factor)]
-            agent['recorded'] = recorded_data(play, (readable or names)[0], seed, missing[name])
+            agent['recorded'] = recorded_data(play, recorded, seed, missing[name])
             for reading in readings.values():
                 reading.pop('weights', None)
         else:
