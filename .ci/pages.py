@@ -1,16 +1,18 @@
 """Sources of the documentation site for Sphinx: notebooks, guides, glossary, and the links between them.
 
 `.ci/docs.py` builds the site; `tests/test_site.py` checks lists and links without building it. Only the standard
-library is needed.
+library is needed, and of srlviz the glossary.
 """
 
-import json, posixpath, re, shutil
+import csv, json, posixpath, re, shutil
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 NOTEBOOKS = ('course', 'tutorials', 'studies')  # folders of nbs whose notebooks are chapters
 PROJECT = {'CHANGELOG.md': 'changelog', 'CONTRIBUTING.md': 'contributing', 'SECURITY.md': 'security'}
 GLOSSARY = 'course/glossary'
+STRESS_TABLE = 'data_samples/metric_stress.csv'
 IMAGES = ('.png', '.jpg', '.jpeg', '.gif', '.svg', '.webp')
 FENCE = re.compile(r'^( {0,3})(`{3,}|~{3,}|:{3,}).*?^ {0,3}\2[`~:]*[ \t]*$|\Z(?!)', re.M | re.S)
 CODE = re.compile(r'(`+)(?!`).+?(?<!`)\1(?!`)', re.S)
@@ -304,9 +306,31 @@ CHAPTERS = {
 }  # fmt: skip
 
 
-def glossary_page(words: dict[str, str]) -> str:
-    "Return the glossary as a page; each word is a term that search finds and `{term}` links to"
-    entries = [f'{word}\n  {meaning}\n' for word, meaning in words.items()]
+def stress_rows(root: Path, words: dict[str, str]) -> dict[str, str]:
+    "Return for each metric among the words its row of the study stress: the dials that moved it, how far, and a link"
+    from srlviz.core.glossary import define
+
+    word_of = {meaning: word for word, meaning in words.items()}
+    largest = {}  # word -> dial -> bias, as text
+    path = root / STRESS_TABLE
+    for row in csv.DictReader(path.read_text(encoding='utf-8').splitlines()) if path.is_file() else ():
+        word = word_of.get(define(row['metric']))
+        if word and row['bias'] and abs(float(row['bias'])) >= 0.1:
+            moved = largest.setdefault(word, {})
+            moved[row['dial']] = max(float(row['bias']), moved.get(row['dial'], 0.0), key=abs)
+    rows = {}
+    for word, moved in largest.items():
+        dials = ', '.join(f'{dial} {bias:+.2f}' for dial, bias in moved.items())
+        rows[word] = f' Wrong by, in the study [stress](../studies/stress.ipynb): {dials}.'
+    return rows
+
+
+def glossary_page(words: dict[str, str], rows: Mapping[str, str] = {}) -> str:
+    """Return the glossary as a page; each word is a term that search finds and `{term}` links to.
+
+    rows : word -> further text of its entry
+    """
+    entries = [f'{word}\n  {meaning}{rows.get(word, "")}\n' for word, meaning in words.items()]
     intro = (
         'The words of this field as srlviz uses them; what a word means here may be narrower than elsewhere.\n'
         '`srlviz.core.glossary.glossary("word")` searches them in a notebook.'
@@ -373,7 +397,8 @@ def assemble(root: Path, out: Path, words: dict[str, str], api: dict[str, str]) 
         chapter_folder = 'docs/guides' if name == 'guides' else f'nbs/{name}'
         if any(source.startswith(f'{chapter_folder}/') for source in pages):
             texts[f'{name}/index.md'] = chapter(root, pages, chapter_folder, title, introduction)
-    texts[f'{GLOSSARY}.md'] = glossary_page(words)
+    rows = stress_rows(root, words) if 'nbs/studies/stress.ipynb' in pages else {}
+    texts[f'{GLOSSARY}.md'] = glossary_page(words, rows)
     texts['index.md'] += toctrees(pages)
     for name, text in texts.items():
         folder.write(name, text)

@@ -107,6 +107,10 @@ def test_every_page_is_listed(ci, pages, tmp_path, monkeypatch):
 def test_glossary_page_has_every_word(pages):
     lines = pages.glossary_page(GLOSSARY).splitlines()
     assert all(word in lines and f'  {meaning}' in lines for word, meaning in GLOSSARY.items())
+    rows = pages.stress_rows(ROOT, GLOSSARY)
+    assert '](../studies/stress.ipynb): correlated -' in rows['MIG'] and 'outlier' not in rows['MIG']
+    assert {'MCC', 'InfoMEC', 'disentanglement', 'R²'} <= {*rows} and 'rank' not in rows
+    assert f'  {GLOSSARY["MIG"]}{rows["MIG"]}' in pages.glossary_page(GLOSSARY, rows).splitlines()
 
 
 def test_links_to_files_become_links_to_pages(ci, repository, tmp_path, monkeypatch):
