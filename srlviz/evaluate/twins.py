@@ -16,6 +16,7 @@ import pandas as pd
 
 from ..core.names import as_names, unknown
 from ..core.questions import Answer, Question, is_number
+from ..core.recordings import Recording
 from ..core.twins import UNTOUCHED, twin_table
 
 # %% ../../nbs/06_evaluate/11_twins.ipynb #0124385b
@@ -31,7 +32,8 @@ class TwinQuestion(Question):
     categories: tuple[str, ...] | str = ()
 
     def ask(self, subject, recording, *, seed=0, progress=True, permuted=True):
-        twin_table(recording)  # refuses a recording without twins, and twins alone
+        if not isinstance(recording, Recording):  # which is refused
+            return super().ask(subject, recording, seed=seed, progress=progress, permuted=permuted)
         categories = as_names(self.categories)
         names = [factor.name for factor in recording.factors]
         for name in categories:
@@ -45,7 +47,12 @@ class TwinQuestion(Question):
         return super().ask(subject, recording, seed=seed, progress=progress, permuted=permuted)
 
     def pair(self, codes, recording):
-        codes, factors = super().pair(codes, recording)
+        try:
+            codes, factors = super().pair(codes, recording)
+        except ValueError:
+            if not {'probe', 'test'} & {*recording.split} and recording.meta.get('twins'):
+                twin_table(recording)  # twins alone have no splits, and it says so
+            raise
         table = twin_table(recording)
         twins = factors['twins']
         is_last = ~twins.index.get_level_values('episode').duplicated(keep='last')
