@@ -756,6 +756,23 @@ def returns() -> pd.DataFrame:
     return check_scores(pd.DataFrame([defaults | r for r in rows]))
 
 
+def edit_scene():
+    "A scene of an agent whose names and words are evil"
+    line = dict(saw=[evil('saw')], truth=[0], posterior=[[1.0, 0.0]], belief=[[1.0, 0.0]], policy=[[1.0, 0.0]])
+    line |= dict(chosen=[0], right=[1], total=1.0)
+    signs = [evil('s0'), evil('s1')]
+    panel = dict(name=evil('agent'), original=line, edited=line, edits=[dict(t=0, value=1)], sentence=evil('words'))
+    factors = [dict(name='f', label=evil('label'))]
+    return dict(factors=factors, factor='f', signs=signs, action_signs=signs, panels=[panel])
+
+
+def response_table():
+    "The matrix of an answer to `response`, of evil factors"
+    pairs = [(evil(a), evil(b)) for a in 'xy' for b in 'xy']
+    rows = [dict(changed=a, read=b, response=0.5, low=0.4, high=0.6, moves=0.5, n=3, follows=False) for a, b in pairs]
+    return pd.DataFrame(rows)
+
+
 FIGURES = dict(
     plot_loss_map=lambda f: f(
         np.ones((2, 2)),
@@ -934,6 +951,9 @@ FIGURES = dict(
     ),
     plot_edits=lambda f: f(edit_table(), title=evil('t')),
     plot_edit_curves=lambda f: f(edit_table(), title=evil('t')),
+    plot_edited_play=lambda f: f(edit_scene(), title=evil('t')),
+    plot_readings=lambda f: f({evil('m'): [(np.arange(3.0), np.ones(3))]}, factor=evil('v'), title=evil('t')),
+    plot_responses=lambda f: f(response_table()),
     plot_probe_heatmap=lambda f: f(table(), game=evil('task0'), selected=(FACTORS[0], evil('method'))),
     plot_probe_trace=lambda f: f([0, 1], [1, 1], factor=evil('v'), method=evil('m')),
     plot_rollout=lambda f: f(

@@ -799,7 +799,7 @@ def _check_codes(question: Question, subject) -> None:
     """Refuse a subject that cannot be codes with a ValueError that names its type."""
     is_other = isinstance(subject, (str, Path, pd.DataFrame, Mapping, Recording))
     if is_other or not hasattr(subject, '__len__') or callable(subject) or callable(getattr(subject, 'encode', None)):
-        is_encoder = callable(getattr(subject, 'encode', None))
+        is_encoder = callable(getattr(subject, 'encode', None)) and not isinstance(subject, str)
         how = '; srlviz.encoders.custom.as_encoder(network) makes a network an encoder'
         raise ValueError(
             f"the subject of question {question.name!r} is codes, one array per episode; got {type(subject).__name__}"

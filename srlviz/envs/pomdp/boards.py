@@ -616,14 +616,13 @@ class MineSweeper(POMDP):
         return tuple(name for name in self.settable if name != factor)
 
     def set_value(self, R, name, column, value, t, actions):
-        "A mine moves between this tile and another that was not opened, with as few opened neighbours as possible."
+        "A mine moves between this tile and one that was not opened, with as few opened neighbours as possible."
         size, n = self.parameters['size'], len(R)
         mines = R['hidden'].reshape(n, -1)
         tried = _tried(size, actions, t)
         free = (mines != mines[:, [column]]) & (tried == 0)  # the tiles to swap with
         other = np.where(free, tried @ _near_tiles(size), np.inf).argmin(1)
-        can_be = (value != mines[:, column]) & np.isin(value, (0, 1)) & (tried[:, column] == 0)
-        rows = np.flatnonzero(free.any(1) & can_be)
+        rows = np.flatnonzero(free.any(1) & (value != mines[:, column]) & np.isin(value, (0, 1)))
         mines[rows, column], mines[rows, other[rows]] = mines[rows, other[rows]], mines[rows, column]
         R['hidden'] = mines.reshape(R['hidden'].shape)
         R['around'] = (mines @ _near_tiles(size)).reshape(R['hidden'].shape)
