@@ -25,7 +25,7 @@ function blocksOf(scene) {
     const bands = (line, edits, before) => {
       const changed = before && line.chosen.map((action, t) => action !== before.chosen[t]);
       const found = [];
-      if (line.belief) found.push(heat('memory says', scene.signs, line.belief, { truth: line.truth, press: k, edits, wide: true }));
+      if (line.belief) found.push(heat('memory says', scene.signs, line.belief, { truth: line.truth, press: k, edits }));
       if (line.policy) found.push(heat('plays', scene.action_signs, line.policy, { chosen: line.chosen, right: line.right, changed }));
       else found.push({ kind: 'text', name: 'plays', cells: line.chosen.map(String), changed });
       return found;

@@ -521,7 +521,7 @@ class Mind {
       const answer = this.probe(change.factor).values[change.place], played = after.chosen[t];
       return played === answer ? `The action that it decides, at step ${t}, is ${signs[answer]}, as the memory says.` : `The action that it decides, at step ${t}, would be ${signs[answer]}; it is ${signs[played]}.`;
     });
-    return [`Told that ${changes.map(change => this.editWords(change)).join(' and ')}: ${words}.`, ...same, ...due].filter(Boolean).join(' ');
+    return [`Edit: ${changes.map(change => this.editWords(change)).join(' and ')}. ${words}.`, ...same, ...due].filter(Boolean).join(' ');
   }
 }
 

@@ -48,8 +48,9 @@ _LEAST_SKILL = 0.05  # of the best head, or the factor has no score
 
 
 def numbers_of_features(most: int) -> list[int]:
-    """Return the numbers of random features of the heads: 0 (a line), 8, 16, 32, ... up to `most`."""
-    return [0, *(_LEAST_FEATURES * 2**k for k in range(int(np.log2(most / _LEAST_FEATURES)) + 1))]
+    """Return the numbers of random features of the heads: 0 (a line), 8, 16, 32, ... and `most`."""
+    doubled = (_LEAST_FEATURES * 2**k for k in range(int(np.log2(most / _LEAST_FEATURES)) + 1))
+    return [0, *sorted({*doubled, most})]
 
 
 def random_features(x: np.ndarray, n: int, seed: int = 0) -> np.ndarray:

@@ -18,7 +18,7 @@ from ...agents.player import load_agents
 from ...agents.recurrent import task_name
 from ...core.names import spelled
 from ...core.recordings import Recording
-from ...evaluate.memories.edited_play import CHANGE_KINDS, Change, Course, EditedPlay
+from ...evaluate.memories.edited_play import CHANGE_KINDS, DEFAULT_KIND, Change, Course, EditedPlay
 from ...figures.agents.edited_play import plot_edited_play
 from ...figures.agents.returns import memory_rank
 from .mind_page import mind_data, write_mind
@@ -47,9 +47,6 @@ class MicroscopeView(PictureView):
             super()._on_message(widget, content, buffers)
 
 # %% ../../../nbs/08_widgets/agents/02_microscope.ipynb #4098698c
-_KIND = 'class means'
-
-
 def _plays(agents, world) -> dict[str, Callable[[], EditedPlay]]:
     "Functions that open agents by name: those that are given, then those that ship for their task"
     if isinstance(agents, str):
@@ -103,7 +100,7 @@ class BeliefMicroscope(Explorer):
         *,
         factor: str = '',
         second: str = '',
-        kind: str = _KIND,
+        kind: str = DEFAULT_KIND,
         length: float = 1.0,
         seed: int = 0,
         t: int | None = None,

@@ -17,7 +17,7 @@ from markupsafe import escape
 from ...core.files import atomic_path, json_text
 from ...core.names import unknown
 from ...core.training import threads
-from ...evaluate.memories.edited_play import CHANGE_KINDS, Change, Course, EditedPlay
+from ...evaluate.memories.edited_play import CHANGE_KINDS, DEFAULT_KIND, Change, Course, EditedPlay
 from .scenes import NOTE, edit_sentence, reading_sentence, shown_values, timeline
 from ..base import script, sheet
 
@@ -157,7 +157,6 @@ def futures(play: EditedPlay, course: Course, changes: Sequence[Change]) -> list
     return found
 
 # %% ../../../nbs/08_widgets/agents/01_mind_page.ipynb #3731f3c7
-_KIND = 'class means'
 _MAX_EDITS = 240  # that are recorded; of longer episodes every second, third, ... row
 
 
@@ -181,13 +180,15 @@ def recorded_data(play: EditedPlay, factor: str, seed: int, why: str) -> dict:
     why : what the page does not compute
     """
     course, reading = play.play(seed), play.reading(factor)
-    data = dict(factor=factor, seed=seed, kind=_KIND, why=why, leads=0, cannot='', edits={})
+    data = dict(factor=factor, seed=seed, kind=DEFAULT_KIND, why=why, leads=0, cannot='', edits={})
     data['original'] = _line(play, course, factor, 0)
     if not play.is_readable(factor):
         return data | dict(cannot=play.how_read(factor))
     data['leads'] = int(reading.leads)
     every = max(1, -(-(len(course) - 1) * len(reading.values) // _MAX_EDITS))
-    changes = [Change(t, factor, value, _KIND) for t in range(0, len(course) - 1, every) for value in reading.values]
+    changes = [
+        Change(t, factor, value, DEFAULT_KIND) for t in range(0, len(course) - 1, every) for value in reading.values
+    ]
     for i, (change, future) in enumerate(zip(changes, futures(play, course, changes))):
         line = _line(play, future, factor, change.t)
         line['sentence'] = edit_sentence(play, course, future, [change])

@@ -115,7 +115,7 @@ def edit_sentence(play: EditedPlay, original: Course, edited: Course, changes: S
         words += f' ({"; ".join(shown)}{"; …" if len(changed) > 3 else ""})'
     if len(edited) != len(original):
         words += f', and the episode ends after {len(edited)} steps instead of {len(original)}'
-    parts = [f'Told that {" and ".join(edit_words(play, change) for change in changes)}: {words}.']
+    parts = [f'Edit: {" and ".join(edit_words(play, change) for change in changes)}. {words}.']
     parts += [_read_sentence(play, edited, change) for change in changes]
     parts += [_due_sentence(play, original, edited, change) for change in changes]
     return ' '.join(filter(None, parts))
