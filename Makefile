@@ -56,7 +56,7 @@ bench: setup ## run the benchmarks: speed of recording, probing, training, impor
 tables: setup ## measure what the shipped tables lack, in order of priority (days of two cores in all); DRY=1 only lists it
 	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/measure_tables.py --tables $(TABLES) $(if $(DRY),--dry)
 
-recipes: setup ## run every Python block of the README and the guides, with stable-baselines3 and RLlib, in a separate environment
+recipes: setup ## run every Python block of the README and the guides, with stable-baselines3, RLlib, LaTeX and nbgrader, in a separate environment
 	@$(BIN)/python .ci/recipes.py
 
 rllib: setup ## test every memory with RLlib, in the same environment, with Ray (256 MB) and another Gymnasium

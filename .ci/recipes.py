@@ -1,4 +1,8 @@
-"""Run tests in an environment with packages that are not in the lock: recipes of README and guides, tables, or RLlib.
+"""Run tests in an environment with packages that are not in the lock: recipes of README and guides, nbgrader, tables,
+or RLlib.
+
+The paper of the guide is compiled by pdflatex (Debian: apt-get install texlive-latex-recommended chromium); where it is
+missing, the last lines say what was skipped.
 
 python .ci/recipes.py [arguments of pytest; default: tests of recipes and of real tables]
 Environment: PIP_ARGS (more arguments for pip)
@@ -24,13 +28,19 @@ def main(*arguments):
     (Path(site) / 'srlviz-lock.pth').write_text(sysconfig.get_path('purelib') + '\n')
     ini = ConfigParser(delimiters=['='])
     ini.read(ROOT / 'settings.ini', encoding='utf-8')
-    packages = ['stable-baselines3>=2.7', 'sb3-contrib>=2.7', *ini['DEFAULT']['rllib_requirements'].split()]
+    packages = [
+        'stable-baselines3>=2.7',
+        'sb3-contrib>=2.7',
+        'nbgrader==0.9.*',
+        *ini['DEFAULT']['rllib_requirements'].split(),
+    ]
     pip = [python, '-m', 'pip', 'install', '-q', *shlex.split(os.environ.get('PIP_ARGS', '')), *packages]
     subprocess.run(pip, check=True)
     subprocess.run([*pip[: -len(packages)], '--no-deps', *DATA], check=True)
     env = os.environ | dict(OMP_NUM_THREADS='1')  # RLlib's threads wait for one another, which is many times slower
-    arguments = arguments or ['tests/test_recipes.py', 'tests/test_real_tables.py', 'tests/test_probe_callback.py']
-    return subprocess.run([python, '-m', 'pytest', '-q', *arguments], cwd=ROOT, env=env).returncode
+    tests = 'recipes', 'real_tables', 'probe_callback', 'paper'
+    arguments = arguments or [f'tests/test_{name}.py' for name in tests]
+    return subprocess.run([python, '-m', 'pytest', '-q', '-rs', *arguments], cwd=ROOT, env=env).returncode
 
 
 if __name__ == '__main__':

@@ -58,7 +58,7 @@ def parts(options) -> list[Part]:
         if unknown:
             sys.exit(f'no notebook in nbs has {" or ".join(unknown)} in its path')
         files = [f'tests/test_{name}.py' for name in ('notebooks', 'papermill', 'course')]
-        command = [*pytest, '-m', 'not slow', '-k', ' or '.join(notebooks), *files]
+        command = [*pytest, '-k', ' or '.join(notebooks), *files]
         return [first, Part(f'tests of {", ".join(notebooks)}', [command])]
     if options.browser:
         command = [*pytest, *by_file, '-m', 'not slow and not site', 'tests']

@@ -136,10 +136,7 @@ def cell(page, i):
 
 
 def next_row(page, i):
-    "Close the flight if one is open, and click on a row of the list"
-    back = page.get_by_role('button', name='back to the list')
-    if back.is_visible():
-        back.click()
+    "Click on a row of the list"
     page.locator('.srlviz-fleet .srlviz-item').nth(i % 2).click()
 
 

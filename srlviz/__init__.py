@@ -5,6 +5,7 @@ knows = srlviz.probe(net, recording)            # which state variables can be r
 card = srlviz.scorecard(net)                    # all questions about it, beside reference rows, with intervals
 results = srlviz.ask(encoders, recordings)      # any questions about any representations in any recordings
 srlviz.explore(knows)                           # widgets for results, a recording, encoder, memory, agent, scores, name
+srlviz.save_figure(knows, 'knows.pdf')          # a figure for a paper; results.to_latex() is its table
 srlviz.load(path)                               # whatever the kit wrote
 srlviz.check(encoder)                           # does it follow the rules of its protocol?
 
@@ -37,6 +38,7 @@ _FRONT_DOOR = {
     'qedr': 'evaluate.qedr',
     'record': 'data.worlds.record',
     'sample': 'data.worlds.record',
+    'save_figure': 'figures.paper',
     'scorecard': 'studies.matrix.scorecard',
     'sweep': 'studies.sweep',
     'twins': 'data.worlds.record',

@@ -5,11 +5,15 @@ from dataclasses import replace
 import numpy as np, pandas as pd, pytest
 
 import srlviz
+from srlviz.core.files import sample_path
 from srlviz.core.metrics import questions
 from srlviz.core.names import catalog
 from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.core.results import Results, results_of_answers
+from srlviz.core.scores import load_scores
 from srlviz.evaluate.ask import ask
+from srlviz.figures.scores.score_map import ScoreLayout, plot_scores
+from srlviz.widgets.atari.dashboard import AtariDashboard
 from srlviz.widgets.board import Board, ScoreBoard
 from srlviz.widgets.matrix import CrossMatrix
 from srlviz.widgets.probe import ProbeHeatmap
@@ -169,7 +173,7 @@ def test_a_factor_may_be_called_all():
     row = [tuple(line[0]) for line in heat.customdata].index(('all', 'net'))
     assert (frame.y0, frame.y1) == (heat.y[row], heat.y[row + 1])
     board.press(dict(data=[None, 'net']))
-    assert board.factor == '' and board.details[0].figure.layout.title.text == 'Mean'
+    assert board.factor == '' and board.details[0].figure.layout.title.text.split('<br>')[0] == 'Mean'
 
 
 def test_a_row_without_a_score_has_its_cause_and_no_mean():
@@ -177,8 +181,10 @@ def test_a_row_without_a_score_has_its_cause_and_no_mean():
     recording = ROOMS.replace(episodes=episodes, factors=[Factor(name) for name in ('x', 'y', 'still')])
     figure = ScoreBoard.of_results(asked(CODES, ['neighbours'], recording), interactive=True).plot_map()
     (words,) = {words for line in figure.data[1].hovertext for words in line if 'no number' in words}
-    assert 'Still' in words and 'the same in all steps' in words
-    assert [words for words in figure.layout.yaxis.ticktext if 'Mean' in words] == ['<b>Mean of 2</b>']
+    assert 'still' in words and 'the same in all steps' in words
+    assert [words for words in figure.layout.yaxis.ticktext if 'Mean' in words] == [
+        '<b>Mean of 2 factors</b>'
+    ]  # as tables of results name it
 
 
 BLANK = [], [''], ['', ''], ['', '', '', '']
@@ -216,3 +222,73 @@ def test_a_press_sets_code_and_factor_at_once():
     board.observe(lambda _: seen.append((board.code, board.factor)), ['code', 'factor'])
     board.press(dict(data=[code, factors.index(factor)]))
     assert set(seen) == {(code, factor)}
+
+
+def test_a_matrix_of_several_worlds_opens_with_them_side_by_side(tmp_path):
+    "On the question with most worlds, sorted by the mean; what lacks a world comes last and says so; a page has all"
+    scores = {  # question -> representation -> score in each world
+        'rank': dict(first=(9.0, None), second=(1.0, None)),
+        'selectivity': dict(low=(0.3, 0.1), half=(None, 0.9), high=(0.4, 0.6)),
+    }
+    results = ask(dict(net=CODES), ROOMS, ['rank', 'selectivity'], progress=False)
+    row = results.scores.iloc[0]
+    rows = []
+    for question, methods in scores.items():
+        metric = results.questions[question].headline
+        for method, values in methods.items():
+            for task, value in zip('ab', values):
+                if value is not None:
+                    key = dict(method=method, task=task, group=question, metric=metric, target='mean', value=value)
+                    rows.append({**row, **key})
+    results = replace(results, scores=pd.DataFrame(rows), answers={}, recordings={})
+    board = CrossMatrix(results, interactive=True)
+    assert (board.view, board.question) == ('worlds', 'selectivity')
+    assert [*board.map_values().index][:3] == ['high', 'low', 'half']
+    assert 'Mean' in board.figure().layout.xaxis.ticktext[0]
+    hover = np.ravel(board.figure().data[0].hovertext)
+    assert any('it has 1 of the 2 worlds' in words for words in hover)
+    board.press(dict(data=['low', '']))
+    assert board.method == 'low' and board.task == 'a'
+    titles = [figure.layout.title.text or '' for figure in board.figures()]
+    assert titles[0].startswith('Selectivity') and titles[1].startswith('Rank')
+    board.question = 'rank'
+    assert [*board.map_values().index][:2] == ['first', 'second']
+    assert '' not in board.map_values()  # one world has no mean over worlds
+    board.view = 'questions'
+    assert [figure.layout.title.text[:1] for figure in board.figures()[:2]] == ['a', 'b']
+    page = board.to_html(tmp_path / 'page.html').read_text()
+    assert '<h2>a</h2>' in page and '<h2>b</h2>' in page
+
+
+def test_methods_with_some_games_are_shown_by_choice():
+    "The map of 22 games has methods with all of them; a menu leads to the others, on the games that these have"
+    board = AtariDashboard(load_scores(sample_path('atari_scores.csv')), interactive=True)
+
+    def methods() -> set:
+        return {cell[2].partition(' · ')[0] for row in board.figure().data[0].customdata for cell in row} - {''}
+
+    heat = board.plot_map(**board.room())
+    assert 'st_dim' in methods() and 'jsd_st_dim' not in methods() and heat.data[2].textfont.size > 7.9
+    assert {'raw', 'std.'} <= {*heat.layout.xaxis.ticktext} and 'ST-DIM' in [a.text for a in heat.layout.annotations]
+    board.coverage = 'some games'
+    assert 'jsd_st_dim' in methods() and 'st_dim' not in methods() and len(board.figure().layout.yaxis.ticktext) == 6
+    board.view = 'ranks'
+    assert board.coverages() == ['all games'] == [board.coverage]
+
+
+def test_names_of_columns_do_not_touch():
+    "Each is narrower than its column, or all are vertical"
+    for name in 'Random CNN', 'Supervised', 'Reconstruct':
+        table = pd.DataFrame(dict(task='pong', method=[name, name[::-1]], value=0.5, metric='f1', source='srlviz'))
+        axis = plot_scores(table, layout=ScoreLayout(column_words=lambda key: key[0])).layout.xaxis
+        longest = max(len(line) for words in axis.ticktext for line in words.split('<br>'))
+        assert axis.tickangle or 0.6 * axis.tickfont.size * longest + 6 <= 66 + 1e-9, name
+
+
+def test_an_answer_without_a_name_is_not_headed_by_a_metric_that_is_not_shown():
+    "The metric is in the menu and the title; the only column is the answer, not 'Selectivity'"
+    (answer,) = asked(CODES, ['selectivity']).answers.values()
+    board = srlviz.explore(answer, ROOMS, metric='beyond_episode')
+    assert set(board.scores['method']) == {'answer'}
+    words = [a.text for a in board.figure().layout.annotations] + list(board.figure().layout.xaxis.ticktext or [])
+    assert not any('Selectivity' in word for word in words if word), words

@@ -232,6 +232,20 @@ def test_press_on_a_cell_shows_its_predictions(page, lab):
     page.screenshot(path=SHOTS / 'heatmap_cell.png')
 
 
+def test_press_on_the_name_of_a_column_explains_its_numbers(page, lab):
+    method = 'random_cnn · standardized'
+    head = page.locator(f'{HEATMAP} [data-head]').filter(has_text='std.').first
+    head.focus()
+    page.keyboard.press('Enter')
+    wait_for(lambda: lab.evaluate('heatmap.method') == method, message='the column is chosen')
+    words = page.locator(f'{HEATMAP} .srlviz-column', has_text='Can a linear classifier predict the factors').first
+    wait_for(lambda: words.is_visible(), message='the question is explained')
+    lab.execute('heatmap.about_button.value = False')
+    head.click()
+    wait_for(lambda: lab.evaluate('heatmap.about_button.value'), message='a press does what the key does')
+    lab.execute('heatmap.about_button.value = False')
+
+
 def stand_right_of(left, thumbs):
     "Return whether thumbnails are right of `left`, entirely within the page, with equally many in each full line"
     edge = left.bounding_box()

@@ -131,7 +131,7 @@ def test_the_menu_of_cameras_changes_the_picture(browser, open_lab):
         return [...c.getContext('2d').getImageData(3, 3, 1, 1).data].slice(0, 3) }"""
     assert page.evaluate(pixel) == [200, 60, 40]
     page.locator('.srlviz-frame-browser').screenshot(path=SHOTS / 'cameras_top.png')
-    page.locator('.srlviz-frame-browser select').first.select_option('wrist')
+    page.locator('.srlviz-frame-browser select:not(.srlviz-bar select)').first.select_option('wrist')
     wait_idle(page)
     page.wait_for_function(f'() => ({pixel})()[0] === 30')
     assert page.evaluate(pixel) == [30, 80, 200] and lab.evaluate('w.camera') == 'wrist'

@@ -1,5 +1,6 @@
 """Contract of every class in the catalogue: a new encoder is tested as soon as it has a notebook."""
 
+import ast
 import re
 from copy import deepcopy
 from pathlib import Path
@@ -7,7 +8,16 @@ from pathlib import Path
 import pytest, torch
 
 from srlviz.core.checks.encoder import SMALL as TINY
-from srlviz.core.names import ROOMS, catalog_names
+from srlviz.core.names import (
+    _METHOD,
+    ROOMS,
+    Look,
+    _source_of,
+    catalog_names,
+    class_attributes,
+    first_sentence,
+    look_of,
+)
 from srlviz.core.protocols import catalog, check_encoder, check_memory, tiny_recording
 from srlviz.memories.memory import leaves
 from srlviz.studies.methods import find_method, make_encoder, method_name
@@ -126,6 +136,34 @@ def test_every_room_has_a_catalogue(room):
 def test_listed_names_are_those_of_the_catalogue(room):
     "The names that `srlviz list` reads from the source are those that the import finds."
     assert catalog_names(room) == list(catalog(room))
+
+
+@pytest.mark.parametrize('room', (*ROOMS, 'questions'))
+def test_classes_found_by_their_indentation_are_those_of_the_parsed_source(room):
+    folder = ROOT / 'srlviz' / ('evaluate/questions' if room == 'questions' else room)
+    parsed = {}
+    for path in sorted(folder.rglob('*.py')):
+        for c in ast.parse(path.read_text(encoding='utf-8')).body:
+            if isinstance(c, ast.ClassDef):
+                bases = tuple(ast.unparse(base).rpartition('.')[2] for base in c.bases)
+                methods = [f.name for f in c.body if isinstance(f, ast.FunctionDef)]
+                parsed[c.name] = bases, methods, first_sentence(ast.get_docstring(c))
+    found = {}
+    for name, source in _source_of(room).classes.items():
+        methods = [method for _, method in _METHOD.findall(source.body)]
+        found[name] = source.bases, methods, first_sentence(source.docstring())
+    assert found == parsed
+
+
+def test_attributes_read_from_the_source_are_those_of_the_classes():
+    classes = catalog('widgets')
+    verbs = {name: ast.literal_eval(verb) for name, verb in class_attributes('widgets', 'verb').items()}
+    assert verbs.pop('Explorer') == ''  # the base class, which is no view
+    assert len(set(verbs.values())) == len(verbs)  # no two buttons of a bar are called alike
+    assert verbs == {name: cls.verb for name, cls in classes.items() if cls.verb}
+    for cls in catalog('encoders').values():
+        for method, look in getattr(cls, 'looks', {}).items():
+            assert look_of(method) == Look(*look)
 
 
 def test_the_guide_names_every_explorer():

@@ -3,8 +3,9 @@
 import os, re, subprocess, sys
 from pathlib import Path
 
-import nbformat, pytest
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+import pytest
+
+from srlviz.studies.new_study import new_study
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -27,7 +28,7 @@ def run(*command, cwd, path=ROOT):
 def test_the_gymnasium_example_runs(tmp_path):
     (tmp_path / 'walk.py').write_text(blocks('Add a Gymnasium environment', 'python')[0])
     stdout = run('walk.py', cwd=tmp_path)
-    assert re.search(r'^mean +1\.0 +1\.0 +0\.\d+ *$', stdout, re.M), stdout
+    assert re.search(r'^mean of 2 factors +1\.0 +1\.0 +0\.\d+ *$', stdout, re.M), stdout
 
 
 @pytest.fixture(scope='module')
@@ -35,15 +36,9 @@ def kit(tmp_path_factory):
     "Install the package my-kit, and return the folder of the installation."
     d = tmp_path_factory.mktemp('kit')
     (d / 'src/my_kit/studies').mkdir(parents=True)
-    (d / 'src/pyproject.toml').write_text(blocks('Add a study', 'toml')[0])
+    (d / 'src/pyproject.toml').write_text(blocks('Add a study: your own in ten minutes', 'toml')[0])
     (d / 'src/my_kit/__init__.py').write_text('raise SystemExit("imported")')  # listing and running do not import it
-    parameters, code = blocks('Add a study', 'python')
-    cells = [
-        new_markdown_cell('# Tossing a coin'),
-        new_code_cell(parameters, metadata=dict(tags=['parameters'])),
-        new_code_cell(code, metadata=dict(tags=['summary'])),
-    ]
-    nbformat.write(new_notebook(cells=cells), d / 'src/my_kit/studies/coin.ipynb')
+    new_study('coin', d / 'src/my_kit/studies')
     options = ['--no-deps', '--no-build-isolation', '--disable-pip-version-check', '--target', d / 'site']
     run('-m', 'pip', 'install', '-q', *map(str, options), str(d / 'src'), cwd=d)
     return d / 'site'
@@ -51,7 +46,7 @@ def kit(tmp_path_factory):
 
 def test_an_installed_package_adds_a_study(kit, tmp_path):
     listed = run('-m', 'srlviz', 'list', cwd=tmp_path, path=kit)
-    assert 'coin: Tossing a coin' in listed and 'of the random numbers' in listed
+    assert 'coin: coin' in listed and 'of the random numbers' in listed
     stdout = run('-m', 'srlviz', 'run', 'coin', '-p', 'tosses', '1000', cwd=tmp_path, path=kit)
     assert 'of 1000 tosses are heads' in stdout
     assert (tmp_path / 'runs/coin/coin.html').is_file()

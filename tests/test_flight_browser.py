@@ -213,13 +213,34 @@ def test_traces_are_downsampled():
     assert len(sparks(np.zeros((3, 1)))[0]) == 48  # a flight shorter than the line
 
 
+def test_a_fleet_opens_its_first_flight_beside_the_list():
+    "Two seconds after the first failure; without one two seconds before touchdown, else at the first step"
+    f = FleetBrowser(make_fleet(), sensors=TABLE, interactive=True)
+    left, right = f.browser.sides.children
+    assert (f.episode, f.browser.t) == (0, 160) and f.list in left.children and f.browser.parts.film in right.children
+    assert f.list.rows[0] == [0, 'KSEA/16L', ['landed', 'landed'], ['engine 1 fire']]
+    f.episode = 2  # it has no failure, and ends in the air
+    assert f.browser.t == f.browser.player.value == 0
+    alone = FleetBrowser(make_fleet(), sensors=TABLE, episode=-1, interactive=True)
+    assert alone.browser is None and alone.place.children == (alone.list,) and len(alone.figures()) == 1
+
+
+def test_numbers_of_a_step_have_the_decimals_of_their_range():
+    "A small value of a wide range is 0.00, not -0.003409"
+    table = FlightBrowser(make_fleet(), TABLE, chosen=[0, 2], interactive=True).parts.table.table
+    assert {row['name']: row['digits'] for row in table if row['name'] in ('height', 'cross_track')} == dict(
+        height=1, cross_track=2
+    )
+
+
 def test_filters_and_buttons_open_and_close_flights():
     f = FleetBrowser(make_fleet(), sensors=TABLE, interactive=True)
     f.outcome = 'crashed'
     assert f.list.shown == [1] and len(f.found()) == 1 and '1 of 3 flights' in f.flights.words.value
+    assert f.episode == f.browser.episode == 1  # the open flight is one of the list
     f.clear()
     f.event = 'none'
-    assert f.list.shown == [2]
+    assert f.list.shown == [2] == [f.episode]
     f.clear()
     f.condition = 'wind_speed'
     assert f.within == (0, 2) and f.menus.slider.layout.display == ''
@@ -230,14 +251,16 @@ def test_filters_and_buttons_open_and_close_flights():
     f.clear()
     f.list.picked = [2]
     assert f.episode == 2 == f.browser.episode and f.place.children == (f.browser,) and len(f.figure().data) == 3
-    f.outcome = 'crashed'  # a flight that is filtered out is closed
-    assert (f.episode, f.place.layout.display, f.list.picked, f.list.layout.display) == (-1, 'none', [], '')
+    f.outcome = 'crashed'  # of a flight that is filtered out, the first of the list takes the place
+    assert (f.episode, f.list.picked) == (1, [1])
+    f.split = 'fit'  # no flight of this split crashed
+    assert (f.episode, f.place.children, f.list.picked, f.list.shown) == (-1, (f.list,), [], [])
     f.clear()
     f.episode = 0
     f.flights.next.click()
-    assert f.episode == f.browser.episode == 1 and f.list.layout.display == 'none'
-    f.flights.back.click()
-    assert f.episode == -1 and f.place.layout.display == 'none' and f.list.picked == []
+    assert f.episode == f.browser.episode == 1 and len(f.list.columns) == 4
+    f.flights.alone.click()
+    assert f.episode == -1 and f.place.children == (f.list,) and f.list.picked == [] and len(f.list.columns) > 4
     for trait, wrong in dict(
         outcome='landet', airport='KSEB', split='tests', event='rel_engfir', condition='wind', episode=3
     ).items():
@@ -285,7 +308,7 @@ def test_units_labels_rate_and_beams_come_from_the_recording():
     b = FlightBrowser(steep, TABLE, chosen=['height', 'rel_engfir0'], interactive=True)
     assert b.current().index.tolist() == ['Height', 'engine 1 fire'] and b.hz == 10 and 'from 15 s' in b.facts.value
     assert b.profile.figure.data[1].name == 'glide slope, 4.5°' and '4.5' in b.figure().to_json()
-    assert 'wind (kt)' in [c['label'] for c in FleetBrowser(steep, interactive=True).list.columns]
+    assert 'wind (kt)' in [c['label'] for c in FleetBrowser(steep, episode=-1, interactive=True).list.columns]
     single = FlightBrowser(make_flight(), TABLE, interactive=True)
     assert single.hz == 5 and 'fire <i>from 30 s' in single.facts.value
     assert 'fire (rel_engfir0)' in single.parts.named
@@ -337,7 +360,7 @@ def test_static_forms_are_figures(tmp_path):
     for w in b, f:
         assert 'application/vnd.jupyter.widget-view+json' not in w._repr_mimebundle_()
     page = b.to_html(tmp_path / 'flight.html').read_text(encoding='utf-8')
-    assert 'Path over the runway' in page and 'engine 1 fire' in page and 'src="http' not in page
+    assert 'localizer, one dot' in page and 'engine 1 fire' in page and 'src="http' not in page
     json.loads(plot_flight(make_flight(), [0, 3], TABLE).to_json())
     json.loads(plot_fleet(fleet_table(make_fleet())).to_json())
 
@@ -418,7 +441,7 @@ def test_press_on_a_trace_moves_to_its_step(page, lab):
     page.mouse.click(*point_at(widget.locator('.js-plotly-plot').nth(2), 30.0))
     wait_until_at(widget, lab, 150)
     cell = widget.locator('tr[data-name=seconds] td').last
-    wait_for(lambda: cell.inner_text() == '30 s', message='the table beside the film follows')
+    wait_for(lambda: cell.inner_text() == '30.0 s', message='the table beside the film follows')
     widget.screenshot(path=SHOTS / 'flight_browser.png')
 
 
@@ -553,7 +576,7 @@ def test_menu_opens_another_flight(page, lab):
         ),
         message='the initial flight',
     )
-    widget.locator('.widget-dropdown select').first.select_option(index=1)
+    widget.locator('.widget-dropdown select:not(.srlviz-bar select)').first.select_option(index=1)
     wait_for(
         lambda: (
             lab.evaluate('broken.episode') == 1
@@ -622,7 +645,7 @@ def test_fleet_is_filtered_sorted_and_opened(page, lab):
     fleet.scroll_into_view_if_needed()
     n = lab.evaluate('len(fleet)')
     wait_for(lambda: listed_rows(fleet) == list(range(n)), message='all flights are listed')
-    outcome = fleet.locator('.widget-dropdown select').first
+    outcome = fleet.locator('.widget-dropdown select:not(.srlviz-bar select)').first
     outcome.select_option(next(o for o in outcome.locator('option').all_inner_texts() if o.startswith('Landed')))
     landed = lab.evaluate("[i for i, o in enumerate(flights.table['outcome']) if o == 'landed']")
     wait_for(
@@ -652,16 +675,16 @@ def test_fleet_is_filtered_sorted_and_opened(page, lab):
     widget = fleet.locator('.srlviz-flight')
     wait_for(
         lambda: (
-            widget.locator('.srlviz-player').get_attribute('data-frame') == '0'
+            widget.locator('.srlviz-player').get_attribute('data-frame') == str(lab.evaluate('flights.browser.t'))
             and widget.locator('.js-plotly-plot').count() == 3
         ),
         message='its film and its plots',
     )
     fleet.screenshot(path=SHOTS / 'fleet.png')
-    fleet.get_by_role('button', name='back to the list').click()
+    fleet.get_by_role('button', name='list alone').click()
     wait_for(
-        lambda: lab.evaluate('flights.episode') == -1 and listed_rows(fleet) and not widget.is_visible(),
-        message='the list again',
+        lambda: lab.evaluate('flights.episode') == -1 and listed_rows(fleet) and not widget.count(),
+        message='the list alone',
     )
     fleet.get_by_role('button', name='all flights').click()
     wait_for(

@@ -457,8 +457,8 @@ EXTRA_FORMATS = dict(
 FORMATS = {r.make.__name__: (r.make, r.touch, r.sign) for r in readers.READERS}
 assert not FORMATS.keys() & EXTRA_FORMATS.keys()
 FORMATS |= {name: (make, touch, None) for name, (make, touch) in EXTRA_FORMATS.items()}
-# 4 to 37 s for one name in each string
-LONG = {'flights', 'sweep_folder', 'qedr', 'score_table', 'saved_probe', 'two_cards', 'workbench'}
+# 4 to 240 s for one name in each string
+LONG = {'flights', 'old_flights', 'sweep_folder', 'qedr', 'score_table', 'saved_probe', 'two_cards', 'workbench'}
 assert LONG <= FORMATS.keys()
 CASES = [(name, 1, 10 if name in LONG else 1) for name in FORMATS]
 CASES += [pytest.param(name, 2 if name in LONG else len(NAMES), 1, marks=pytest.mark.slow) for name in FORMATS]

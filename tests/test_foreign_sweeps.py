@@ -3,7 +3,7 @@
 The caller's own code still runs: a module beside a notebook, `module:Class` on the command line.
 """
 
-import json, os, shutil, threading, time
+import json, os, shutil, sys, threading, time
 
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
@@ -99,6 +99,23 @@ def test_a_folder_cannot_name_code_to_import(value, swept, marker, monkeypatch, 
     assert not calls
     report.report(swept, parameters=dict(methods='majority,mine:Class'))
     assert calls[0][1]['methods'] == 'majority,mine:Class' and not marker.exists()
+
+
+@pytest.mark.parametrize('options', [[], ['--dry-run']])
+@pytest.mark.parametrize('place', ['file', 'text'])
+def test_the_file_of_a_grid_cannot_name_code_to_import(place, options, tmp_path, marker, monkeypatch, capsys):
+    "Only the command line can"
+    own = f'srl_{place}_{len(options)}.py'  # the name of a module stands for one file in a process
+    (tmp_path / own).write_text(MARKER_CODE.format(marker=str(marker)))
+    text = json.dumps(dict(world=['RepeatPrevious-easy'], representation=[f'{own}:Net'], n=[4]))
+    (tmp_path / 'theirs.json').write_text(text)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, 'path', [*sys.path])
+    grid = 'theirs.json' if place == 'file' else text
+    assert main(['sweep', 'cross_evaluation', '--grid', grid, '--out', 'out', *options]) == 2
+    assert marker.exists() == (place == 'text')  # Net is not there, so that the sweep ends before its first trial
+    if place == 'file':
+        assert f"'{own}:Net', which may name code to import" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize('study', ['01', 'landing_dataset', None])

@@ -323,6 +323,15 @@ def readme(root):
         yield 'README.md is not what nbs/index.ipynb generates: make readme'
 
 
+def blocks(root):
+    "A notebook shows the last line of a cell: a block of README or a guide that opens a widget ends with it."
+    for p in [root / 'README.md', *sorted((root / 'docs/guides').glob('*.md'))]:
+        for block in re.findall('```python\n(.*?)```', p.read_text(encoding='utf-8'), re.S):
+            for line in block.splitlines()[:-1]:
+                if re.match(r'(srlviz|\w+)\.explore\(', line):
+                    yield f'{p.relative_to(root)}: not the last line of its block: {line[:60]}'
+
+
 def tracked(root):
     "Return the files that git tracks or would add; all files where there is no repository."
     r = subprocess.run(['git', 'ls-files', '-co', '--exclude-standard'], cwd=root, capture_output=True, text=True)
@@ -398,13 +407,23 @@ PROCESSES = re.compile(
 
 
 def processes(root):
-    "Only core/jobs/workers starts processes and watches parents."
+    "Only core/jobs/workers starts processes and watches parents; studies/sandbox starts those of third-party code."
     for p in modules(root):
-        if p.relative_to(root) == Path('srlviz/core/jobs/workers.py'):
+        if p.relative_to(root).as_posix() in ('srlviz/core/jobs/workers.py', 'srlviz/studies/sandbox.py'):
             continue
         for i, line in enumerate(p.read_text(encoding='utf-8').splitlines(), 1):
             if m := PROCESSES.search(line):
                 yield f'{p.relative_to(root)}:{i}: {m[0]}; use pool of srlviz.core.jobs.workers'
+
+
+def warnings(root):
+    "Only core/warn calls `warnings.warn`; the others call its `warn`, which names the line of the user."
+    for p in modules(root):
+        if p.relative_to(root) == Path('srlviz/core/warn.py'):
+            continue
+        for i, line in enumerate(p.read_text(encoding='utf-8').splitlines(), 1):
+            if 'warnings.warn' in line:
+                yield f'{p.relative_to(root)}:{i}: use warn of srlviz.core.warn'
 
 
 MIN_ASSERTING = 0.9  # asserting cells per exporting cell
@@ -511,9 +530,11 @@ RULES = [
     notice,
     lock,
     readme,
+    blocks,
     machine_paths,
     markup,
     processes,
+    warnings,
     directives,
     assertions,
     subclasses,
@@ -708,10 +729,20 @@ FAULTS = {
         lambda r: edit(r, 'requirements-lock.txt', '# a remark', '--index-url https://example.org'),
     ),
     'stale README': (readme, lambda r: edit(r, 'README.md', 'one', 'two')),
+    'a widget nobody sees': (
+        blocks,
+        lambda r: edit(r, 'README.md', 'one', '```python\nsrlviz.explore(a)\nsrlviz.explore(b)\n```'),
+    ),
     'machine path': (machine_paths, lambda r: edit(r, 'README.md', 'one', 'see /hom' + 'e/me/x')),
     'a process of its own': (
         processes,
         lambda r: edit(r, 'srlviz/encoders/contrast.py', 'import numpy', 'import multiprocessing.pool, numpy'),
+    ),
+    'a warning at a line of ours': (
+        warnings,
+        lambda r: edit(
+            r, 'srlviz/encoders/contrast.py', 'import numpy', 'import warnings; warnings.warn("x"); import numpy'
+        ),
     ),
     'two cells in one': (directives, lambda r: write_widget(r, 'x = 1\n\n\n#| export\ny = 2\n')),
     'HTML beside SafeHTML': (markup, lambda r: write_widget(r, 'import ipywidgets as W\nline = W.HTML("a")\n')),

@@ -4,17 +4,21 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 import traitlets
 from support.lab import SHOTS, assert_no_errors, notebook_of, open_page, reset_page, wait_for
 
+import srlviz
 from srlviz.agents.player import load_policy
 from srlviz.core.files import sample_path
 from srlviz.core.recordings import Episode, Recording
 from srlviz.core.twins import Twins, with_twins
 from srlviz.evaluate.ask import ask
+from srlviz.evaluate.memories.edited_play import Change, EditedPlay
 from srlviz.studies.explore import explore
 from srlviz.widgets.agents.microscope import BeliefMicroscope
 from srlviz.widgets.agents.mind_page import mind_data
+from srlviz.widgets.agents.scenes import control_sentence
 from srlviz.widgets.base import script
 from srlviz.widgets.twin_explorer import TwinExplorer
 
@@ -98,6 +102,20 @@ def test_edits_are_of_one_agent_and_several_factors():
     assert not scope.changes
 
 
+@pytest.mark.parametrize('kind', ['class means', 'raw probe', 'LDA', 'subspace swap', 'twin'])
+def test_a_random_push_as_long_stands_beside_each_edit(kind):
+    "The control has the length of the edit; its count of changed actions is that of playing it, of the same actions."
+    play = EditedPlay(load_policy(sample_path('agents') / 'RepeatPrevious-easy_GRU.safetensors'))
+    course, change = play.play(0), Change(20, 'ago_3', 1.0, kind, 1.5)
+    push = play.control(course, change)
+    lengths = [np.linalg.norm(play.step(course, c, course.before[20])) for c in (change, push)]
+    assert push.kind == 'random' and lengths[0] == pytest.approx(lengths[1], rel=1e-6) and lengths[0] > 0
+    changed = np.sum(play.play_on(course, [push]).actions[21:] != course.actions[21:])
+    later = len(course) - 21
+    assert control_sentence(play, course, [change]) == f'A random push as long changes {changed} of {later}.'
+    assert control_sentence(play, course, [push]) == ''
+
+
 def test_what_cannot_be_edited_says_so():
     "No state, a factor that is not read, a value that no history has, the last row, names of no kind or agent."
     policy = load_policy(sample_path('agents') / 'RepeatPrevious-easy_MLP.safetensors')
@@ -148,6 +166,7 @@ def test_twins_of_a_table_open_without_pictures():
     twins = explore(results, widget='TwinExplorer')
     assert isinstance(twins, TwinExplorer) and twins.view.scene['columns'] == ['-1', '0.5', '2']
     assert [band['kind'] for band in twins.view.scene['blocks'][0]['bands']] == ['text']
+    assert twins.view.scene['blocks'][0]['bands'][0]['cells'] == ['set to -1', 'was 0.5', 'set to 2']
     assert len(twins.figure().data) == 1 + 4
     with pytest.raises(ValueError, match="no answer to 'response'"):
         explore(ask(dict(table=codes), {'room': both}, ['probe'], progress=False), widget='TwinExplorer')
@@ -183,6 +202,93 @@ def test_an_edit_of_an_agent_that_is_hidden_goes_with_it():
     assert scope.kind == 'class means' and scope.changes[0][1].kind == 'class means'
     scope.second = 'GRU'
     assert scope.second == ''
+
+
+def test_a_press_takes_a_label_and_says_what_it_did():
+    "A value is its label, sign or number; press returns the sentence, and what is no value or step is refused."
+    scope = BeliefMicroscope('RepeatPrevious-easy', seed=3, factor='ago_1', interactive=False)
+    said = scope.press('spades', t=12)
+    assert said == scope.sentence and 'step 14: ♥ → ♠' in said and 'A random push as long changes' in said
+    scope.press('♦', t=20)
+    assert [change.value for _, change in scope.changes] == [0, 1]
+    assert '%) at step 12.' in scope.sentence and '%) at step 20.' in scope.sentence
+    for wrong in 'heart', 1.5, -1, 4, None:
+        with pytest.raises(ValueError, match='value'):
+            scope.press(wrong, t=12)
+    for t in 1.5, 500:
+        with pytest.raises(ValueError, match='500|1.5'):
+            scope.press(1, t=t)
+    with pytest.raises(ValueError, match='agent that is shown'):
+        scope.press(1, t=12, agent='LSTM')
+    with pytest.raises(traitlets.TraitError, match='0 to 50; got 500'):
+        scope.t = 500
+    scope.seed = 4
+    assert scope.sentence == scope.view.scene['gone'] == 'The edits of episode 3 are removed.'
+    scope.press('spades', t=12)
+    scope.undo()
+    assert 'No edit is left' in scope.sentence
+
+
+def test_it_opens_at_an_episode_that_can_be_edited():
+    "The first episode of MineSweeper ends at once; asked for, it is shown, and says that it has no step to edit."
+    scope = BeliefMicroscope('MineSweeper-easy', interactive=False)
+    assert len(scope.course['GRU']) >= 8 and scope.seed > 0
+    scope = BeliefMicroscope('MineSweeper-easy', seed=0, interactive=False)
+    assert scope.seed == 0 and len(scope.course['GRU']) == 1
+    assert 'ends with its first action' in scope.view.scene['panels'][0]['cannot']
+    with pytest.raises(ValueError, match='ends with its first action'):
+        scope.press(1, t=0)
+    scope.factor = 'left'  # a number
+    assert {*scope.view.scene['off']} == {'LDA', 'twin'}
+
+
+class _Own(torch.nn.Module):
+    "A network as a user writes it, with the state of its GRU on axis 0 or, as torch has it, on axis 1"
+
+    n_in = 10
+
+    def __init__(self, axis: int):
+        super().__init__()
+        self.gru, self.head, self.axis = torch.nn.GRU(10, 6, batch_first=True), torch.nn.Linear(6, 4), axis
+
+    def initial_state(self, n):
+        return torch.zeros(1, n, 6).movedim(1, self.axis)
+
+    def read(self, obs):
+        return obs
+
+    def memory(self, x, state):
+        y, state = self.gru(x, state.movedim(self.axis, 1).contiguous())
+        return y, state.movedim(1, self.axis)
+
+    def policy(self, y):
+        return self.head(y)
+
+
+def test_a_network_of_ones_own_opens_with_a_task():
+    "explore takes a network and the name of its task or a recording of it; a wrong layout of the state is named."
+    scope = explore(_Own(0), 'RepeatPrevious-easy', widget='BeliefMicroscope', factor='ago_0', interactive=False)
+    assert scope.method == '_Own' and 'GRU' in scope.view.scene['agents']
+    scope = explore(
+        {'mine': _Own(0)}, srlviz.record('RepeatPrevious-easy', 1), widget='BeliefMicroscope', factor='ago_0'
+    )
+    assert scope.method == 'mine' and scope.play.player.n_codes == 6
+    with pytest.raises(ValueError, match=r'initial_state.* \(1, 2, 6\); expected .*axis 0'):
+        explore(_Own(1), 'RepeatPrevious-easy', widget='BeliefMicroscope')
+    with pytest.raises(ValueError, match='no agent ships'):
+        explore('CountRecall-easy', widget='BeliefMicroscope')
+
+
+def test_agents_on_other_tasks_are_named():
+    "The microscope shows agents on one task, and says which it leaves out; one of another task cannot be the second."
+    both = {
+        name: load_policy(sample_path('agents') / f'{name}-easy_GRU.safetensors')
+        for name in ('RepeatPrevious', 'RepeatFirst')
+    }
+    scope = explore(both, widget='BeliefMicroscope', task='RepeatPrevious-easy', factor='ago_0')
+    assert scope.method == 'RepeatPrevious' and 'RepeatFirst-easy' in scope.status.value
+    with pytest.raises(ValueError, match='different tasks'):
+        explore(both, widget='BeliefMicroscope', second='RepeatFirst')
 
 
 def test_a_page_asks_for_what_is_there():

@@ -384,6 +384,8 @@ def test_scenes_are_those_of_the_widget(opened, page):
             'action_signs',
             'words',
             'note',
+            'off',
+            'gone',
         ):
             assert a[key] == b[key], (step, key)
         if a['agent'] != 'MLP':  # whose values are those of the other agents, not of this episode
@@ -392,6 +394,8 @@ def test_scenes_are_those_of_the_widget(opened, page):
         for p, q in zip(a['panels'], b['panels'], strict=True):
             for key in ('name', 'edits', 'sentence', 'cannot'):
                 assert p[key] == q[key], (step, key)
+            without_count = [re.sub(r'change(s?) \d+', r'change\1 n', panel['control']) for panel in (p, q)]
+            assert without_count[0] == without_count[1], step  # each has random directions of its own
             for line in ('original', 'edited'):
                 assert (p[line] is None) == (q[line] is None)
                 if p[line]:
@@ -436,6 +440,7 @@ def test_the_page_works_alone(theme, written, browser):
         page.keyboard.press(str(value + 1))
     assert undo.is_enabled() and 'step 6' in page.locator('.srlviz-said').inner_text()
     page.keyboard.press('Backspace')
+    assert 'No edit is left' in page.locator('.srlviz-said').inner_text()
     page.keyboard.press('End')
     page.keyboard.press('1')
     assert 'steps with a later action' in page.locator('p[role=alert]').inner_text()
@@ -453,7 +458,7 @@ def test_pages_of_all_agents_are_small(opened, tmp_path):
         assert path.stat().st_size <= 2_000_000
 
 
-def test_other_tasks_have_recorded_edits(opened, page, tmp_path):
+def test_other_tasks_have_recorded_edits(opened, page, browser, tmp_path):
     play = opened('HigherLower-easy_GRU')
     data = mind_data(play)
     (recorded,) = (agent['recorded'] for agent in data['agents'])
@@ -471,4 +476,15 @@ def test_other_tasks_have_recorded_edits(opened, page, tmp_path):
         for key in ('belief', 'policy'):
             for a, b in zip(line[key], expected[key], strict=True):
                 assert (a is None) == (b is None) and (a is None or np.abs(np.array(a) - b).max() < 0.003)
-    assert write_mind(tmp_path / 'other.html', data).stat().st_size <= 2_000_000
+    path = write_mind(tmp_path / 'other.html', data)
+    assert path.stat().st_size <= 2_000_000 and 'All of it runs in this page' not in path.read_text(encoding='utf-8')
+    context = browser.new_context()
+    alone = context.new_page()
+    alone.goto(path.as_uri())
+    alone.wait_for_selector('canvas')
+    for name in 'Swap with a twin', 'Next episode':  # what cannot work is disabled, and says why
+        button = alone.get_by_role('button', name=name)
+        assert button.is_disabled() and 'recorded edits only' in button.get_attribute('title')
+    assert alone.locator('input[type=range]').is_disabled() and alone.get_by_label('Direction').is_disabled()
+    assert 'one at a time' in alone.locator('.srlviz-scope-words').last.inner_text()
+    context.close()

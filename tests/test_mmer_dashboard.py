@@ -86,9 +86,11 @@ def test_the_agent_of_a_cell_plays(page, lab):
     wait_for(lambda: lab.evaluate('board.playing and board.now is not None'), 120, message='it has played')
     assert lab.evaluate('float(board.now.rollout.episode.rewards.sum())') > 0.99
     player = page.locator('.srlviz-dashboard .srlviz-player')
-    wait_for(lambda: player.get_attribute('data-frame') == '0', message='the first picture is drawn')
+    steps = "__import__('srlviz.core.views.steps', fromlist=['steps'])"
+    t = lab.evaluate(f'{steps}.busiest_step([board.now.rollout.episode])[1]')
+    wait_for(lambda: player.get_attribute('data-frame') == str(t), message='the picture of its busiest step is drawn')
     strips = page.locator('.srlviz-dashboard .srlviz-plot:visible')
-    wait_for(lambda: 'State of its memory (4 units)' in strips.inner_text(), message='its memory is drawn')
+    wait_for(lambda: 'Its memory: 4 units' in strips.inner_text(), message='its memory is drawn')
     page.screenshot(path=SHOTS / 'mmer_agent.png')
     page.get_by_role('button', name='‹ all tasks').click()
     wait_for(lambda: not lab.evaluate('board.playing') and not player.is_visible(), message='the map is shown again')

@@ -1,14 +1,13 @@
 """Run the example cells of every room notebook against the exported module.
 
 Cells marked `#| slow` run in `make slow`. nbdev-test runs the export cells instead, and so never sees the module that
-users import: the quick notebooks are tried with it too.
+users import: `make slow` tries the notebooks with it, too.
 """
 
 import importlib, re, subprocess, sys
 from pathlib import Path
 
 import nbformat, pytest
-from support.selection import slow_unless_changed
 
 NBS = Path(__file__).parents[1] / 'nbs'
 SKIP = {'export', 'exporti', 'exports', 'default_exp', 'notest'}
@@ -79,45 +78,14 @@ def test_notebook_with_its_slow_cells(path, shell, monkeypatch):
     run_examples(path, shell, SKIP)
 
 
-# what takes nbdev-test more than about four seconds on an idle machine: learning, films, games
-LONG = {
-    '09_studies/papers/01_atari',
-    *('00_core/03_recordings', '00_core/06_training', '00_core/jobs/01_workers', '01_envs/00_atari', '01_envs/01_ram'),
-    *('01_envs/landing/00_runways', '01_envs/landing/02_approach', '01_envs/landing/04_sensors'),
-    *('01_envs/landing/05_terrain', '01_envs/landing/07_camera', '02_data/00_atari', '02_data/landing/06_fleet'),
-    *(f'03_encoders/frames/{p}' for p in ('01_vae', '02_contrast', '03_pixel_pred', '04_cpc', '05_supervised')),
-    *('04_memories/03_independent', '05_agents/04_ppo', '06_evaluate/02_intervals'),
-    *(
-        '07_figures/atari/00_games',
-        '08_widgets/04_probe',
-        '08_widgets/atari/00_dashboard',
-        '08_widgets/atari/01_ram',
-        '08_widgets/agents/00_play',
-    ),
-    *(
-        '08_widgets/agents/01_pomdp',
-        '08_widgets/agents/02_memories',
-        '09_studies/01_cli',
-        '09_studies/papers/00_probing',
-    ),
-    *('09_studies/papers/03_agents', '09_studies/papers/02_tables', '09_studies/05_quick'),
-}
-QUICK = {
-    str(p.relative_to(NBS)): p for p in room_notebooks() if p.relative_to(NBS).with_suffix('').as_posix() not in LONG
-}
-
-
-@pytest.mark.parametrize('name', slow_unless_changed(QUICK))
-def test_a_page_runs_live(name):
+@pytest.mark.slow
+@pytest.mark.parametrize('path', room_notebooks(), ids=lambda p: str(p.relative_to(NBS)))
+def test_a_page_runs_live(path):
     """A notebook runs from its own cells, without its module, as nbdev-test runs it and as its author does.
 
     Each in a process of its own: a page that defines tasks registers them for all later pages of its process.
     """
     nbdev_test = Path(sys.executable).with_name('nbdev-test')
-    command = [nbdev_test, '--n-workers', '0', QUICK[name]]
+    command = [nbdev_test, '--n-workers', '0', path]
     r = subprocess.run(command, capture_output=True, text=True, cwd=NBS.parent)
     assert r.returncode == 0 and 'Success' in r.stdout, r.stdout[-2000:] + r.stderr[-6000:]
-
-
-def test_every_long_notebook_is_there():
-    assert not LONG - {p.relative_to(NBS).with_suffix('').as_posix() for p in room_notebooks()}

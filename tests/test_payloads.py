@@ -14,7 +14,7 @@ import gymnasium, ipywidgets as W, numpy as np, pandas as pd, plotly.graph_objec
 from gymnasium import spaces
 from markupsafe import Markup
 from traitlets import TraitError
-from support.lab import ROOT, SHOTS, reset_page, wait_idle, notebook_of, open_page, wait_for
+from support.lab import ROOT, SHORT_TIMEOUTS, SHOTS, reset_page, wait_idle, notebook_of, open_page, wait_for
 
 import srlviz.figures as figures
 import srlviz.widgets.base as base
@@ -363,6 +363,7 @@ def widgets(interactive: bool) -> dict:
     from srlviz.widgets.landing.reconstructions import ReconstructionBrowser
     from srlviz.widgets.agents.returns import MMERDashboard
     from srlviz.widgets.sensors import SensorBrowser
+    from srlviz.widgets.table import TableBrowser
     from srlviz.widgets.landing.targets import TargetTable
     from srlviz.widgets.workbench import Workbench
 
@@ -425,6 +426,7 @@ def widgets(interactive: bool) -> dict:
             returns(), {(evil('task'), evil('memory')): fail}, task=evil('task'), method=evil('memory'), **options
         ),
         SensorBrowser=SensorBrowser(measurements(), chosen=[0, 1, *FACTORS], **options),
+        TableBrowser=TableBrowser(pd.DataFrame({evil('heading'): [evil('entry'), 'b']}), **options),
         FlightBrowser=FlightBrowser(fleet_recording, SENSORS, chosen=[0, 1, evil('timed')], **options),
         FleetBrowser=FleetBrowser(fleet_recording, fleet(fleet_recording), SENSORS, episode=1, **options),
         TargetTable=TargetTable(target_scores(), window_predictions(), fleet_recording, **options),
@@ -591,7 +593,7 @@ def unsafe_html(text: str) -> list[str]:
     parsed = ElementCollector(text)
     foreign = [tag for tag in parsed.tags if tag not in TAGS]
     allowed = dict(
-        role=re.compile('status|alert'),
+        role=re.compile('status|alert|note'),
         style=re.compile('[-a-zA-Z0-9:;,.%# ]*'),
         scope=re.compile('row'),
         open=re.compile(''),
@@ -807,7 +809,7 @@ FIGURES = dict(
         title=evil('t'),
     ),
     plot_difference=lambda f: f(np.zeros((8, 8), np.uint8), np.ones((8, 8), np.uint8), captions=[evil('a'), evil('b')]),
-    plot_catalogue=lambda f: f({evil('k'): [evil('n')]}, title=evil('t')),
+    plot_gallery=lambda f: f({evil('k'): {evil('n'): np.zeros((8, 8, 3), np.uint8)}}, title=evil('t')),
     plot_predictors=lambda f: f(pd.DataFrame(dict(address=[3], variable=[evil('v')], r2=[0.5])), title=evil('t')),
     plot_matrix=lambda f: f(
         pd.DataFrame({evil('q'): [0.5, np.nan]}, index=[evil('m'), 'b']),
@@ -1274,6 +1276,7 @@ def widget_names() -> list[str]:
         'MemoryExplorer',
         'MMERDashboard',
         'SensorBrowser',
+        'TableBrowser',
         'FlightBrowser',
         'FleetBrowser',
         'TargetTable',
@@ -1294,12 +1297,6 @@ def widget_names() -> list[str]:
 @pytest.fixture(scope='module')
 def lab(open_lab):
     return open_lab(notebook())
-
-
-SHORT_TIMEOUTS = '''(() => {
-    const timeout = AbortSignal.timeout.bind(AbortSignal);
-    AbortSignal.timeout = () => (window.late = (window.late ?? 0) + 1, timeout(1));
-})()'''
 
 
 @pytest.fixture(scope='module')

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import srlviz
-from srlviz.core.recordings import Factor, Recording
+from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.core.result_tables import latex_text
+from srlviz.evaluate.questions.probe import LinearProbe
 from srlviz.evaluate.questions.regression import Regression
 
 ASKED = dict(questions=[Regression(epochs=0), 'rank'], progress=False)
@@ -136,9 +137,9 @@ def test_a_name_in_a_table_for_a_paper_is_text():
         assert not any(line.startswith(('[', '*')) for line in latex.splitlines()) and latex.count(r'\\') == 4
         assert latex.replace('\n', '').isprintable() and markdown.replace('\n', '').isprintable()
         (row,) = [line for line in latex.splitlines() if latex_text(name) in line]
-        assert row.replace(r'\&', '').count('&') == 2
+        assert row.replace(r'\&', '').count('&') == 1
         assert '$x$' not in latex and '$x$' not in markdown and '&lt;' not in markdown.replace(r'\&', '')
-        assert {line.replace('\\\\', '').replace(r'\|', '').count('|') for line in markdown.splitlines()} == {4}
+        assert {line.replace('\\\\', '').replace(r'\|', '').count('|') for line in markdown.splitlines()} == {3}
 
 
 def test_constant_codes_are_not_called_standardized():
@@ -147,4 +148,49 @@ def test_constant_codes_are_not_called_standardized():
     )
     assert [*probed.labelled('f1')] == ['mine · standardized', 'majority']
     assert [*probed.targets('f1')] == ['mine · standardized', 'majority']
-    assert [*probed.table(metric='f1')][1:] == ['mine · standardized', 'majority']
+    assert [*probed.table(metric='f1')][1:] == ['mine · standardized', 'Majority']  # named as in figures
+
+
+def test_a_question_without_factors_is_refused_before_anything_is_encoded():
+    recording = walks()
+    rooms = [e.replace(factors=dict(room=np.arange(len(e)) % 3)) for e in recording]
+    recording = recording.replace(episodes=rooms, factors=[Factor('room', kind='categorical')])
+
+    class Slow:
+        def encode(self, recording):
+            raise AssertionError('encoded')
+
+    found = srlviz.ask({'slow': Slow()}, recording, ['regression'], progress=False)
+    assert 'room' in found.reasons['slow', 'walk', 'regression']
+    Slow.level = 'episode'
+    found = srlviz.ask({'slow': Slow()}, walks(), ['regression'], progress=False)
+    assert 'pool=None' in found.reasons['slow', 'walk', 'regression']
+    with pytest.raises(ValueError, match=r'write Clock\(\), of srlviz'):
+        srlviz.ask({'first': 'clock'}, recording, ['probe'])
+
+
+def test_figure_table_and_print_have_one_mean_one_order_and_one_name():
+    "The mean of three factors in two groups, with the interval of references, and the marks of the figure"
+    x = np.random.default_rng(0).integers(0, 3, (1200, 3))
+    groups = dict(player_y='agent', ball_x='ball', ball_y='ball')
+    episodes = [Episode(dict(vector=part.astype('f4')), factors=dict(zip(groups, part.T))) for part in np.split(x, 20)]
+    factors = [Factor(name, group, kind='categorical') for name, group in groups.items()]
+    recording = Recording(episodes, factors=factors, name='pong')
+    codes = {'my_net': [part[:, :1] for part in np.split(x, 20)], 'pca': [part[:, 1:] for part in np.split(x, 20)]}
+    probe = LinearProbe(norm='standardize', protocol='fixed', n_classes=None, lr=0.01, epochs=1)
+    results = srlviz.ask(codes, recording, [probe], references=['pca'], baseline='pca', progress=False)
+    figure = results.explore(interactive=False).for_paper(351)
+    mean = 'mean of 3 factors'
+    assert mean in figure.layout.yaxis.ticktext[0] and mean in repr(results) and 'mean of groups' not in repr(results)
+    table = results.table(metric='f1')
+    assert [*table] == ['metric', 'my_net', '− PCA', 'PCA'] and [a.text for a in figure.layout.annotations] == [
+        'my_net',
+        'PCA',
+    ]
+    for name, text in zip(('my_net', 'PCA'), figure.data[2].text):
+        assert table.loc[mean, name].startswith(f'{text} (')  # with an interval, that of a reference, too
+    for words in results.to_latex(metric='f1'), repr(results), results.caption(), figure.layout.title.text:
+        assert 'standardized codes' in words and 'raw' not in words
+    assert '* not converged' in figure.layout.title.text and '{*} not converged' in results.to_latex(metric='f1')
+    renamed = results.rename({'pca': 'Pca'})
+    assert [a.text for a in renamed.explore(interactive=False).for_paper(351).layout.annotations] == ['my_net', 'Pca']

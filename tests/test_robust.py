@@ -1,7 +1,7 @@
 """Widgets when a cell is rerun, a kernel restarts, a widget is shown twice or reopened, or an observer fails."""
 
 import pytest
-from support.lab import wait_idle, assert_no_errors, notebook_of, open_page, wait_for
+from support.lab import SHORT_TIMEOUTS, wait_idle, assert_no_errors, notebook_of, open_page, wait_for
 
 pytestmark = pytest.mark.browser
 
@@ -125,7 +125,10 @@ def test_keys_change_a_menu(page, lab):
     assert_no_errors(page)
 
 
-def test_widgets_of_a_reopened_notebook_stay_live(page, lab):
+@pytest.mark.parametrize('slow', [False, True])
+def test_widgets_of_a_reopened_notebook_stay_live(page, lab, slow):
+    if slow:
+        page.add_init_script(SHORT_TIMEOUTS)
     lab.execute('film.t = 30')
     save = "() => { window.jupyterapp.commands.execute('docmanager:save'); return null }"
 

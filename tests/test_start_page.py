@@ -73,11 +73,11 @@ def open_entry(page, tab, name):
 def card_contents(page, tab):
     "Select each entry of a tab by keyboard, in order, and return the counts of what its card shows by name."
     page.get_by_role('button', name=tab.capitalize(), exact=True).click()
-    page.wait_for_function(f"document.querySelector('.srlviz-rows').dataset.shown == {len(entries(tab))}")
-    page.locator('.srlviz-start .srlviz-rows-body').focus()
+    page.wait_for_function(f"document.querySelector('.srlviz-tiles').dataset.shown == {len(entries(tab))}")
+    page.locator('.srlviz-start .srlviz-tiles').focus()
     contents = {}
     for name, _ in entries(tab):
-        page.keyboard.press('ArrowDown')
+        page.keyboard.press('ArrowRight')
         page.keyboard.press('Enter')
         page.wait_for_function(READY, arg=name, timeout=120_000)
         contents[name] = page.evaluate(CARD)

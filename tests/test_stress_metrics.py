@@ -20,6 +20,7 @@ from srlviz.data.planted import DIALS, Plan, planted, turn
 from srlviz.evaluate.questions.explicitness import Explicitness, explicitness
 from srlviz.evaluate.questions.infomec import InfoMEC
 from srlviz.evaluate.questions.mcc import MeanCorrelation
+from srlviz.studies.matrix.stress import CLAIMS, stress_question
 
 
 def ask(question, plan, seed=0):
@@ -155,6 +156,7 @@ FALL = {  # dial -> metrics of what it takes away
     'missing': ['infoe', 'mcc', 'mcc_spearman'],
     'rotated': ['infom', 'infoc', 'mcc', 'mcc_spearman'],
     'shared': ['infoc'],
+    'mixed': ['infom', 'infoc'],
     'periodic': ['infoc', 'explicitness'],
     'heavy tails': ['explicitness'],
 }
@@ -163,6 +165,7 @@ STAY = {  # dial -> metrics of what it leaves as it is
     'missing': ['infom'],
     'rotated': ['infoe', 'explicitness'],
     'shared': ['infom', 'infoe', 'explicitness'],
+    'mixed': ['infoe', 'explicitness', 'mcc'],  # MCC should fall: of 128 random mixtures one is near each factor
     'squashed': ['infom', 'infoc', 'mcc_spearman'],
     'heavy tails': ['infom', 'infoc', 'mcc_spearman'],
     'idle codes': ['infom', 'infoc', 'infoe', 'explicitness', 'mcc', 'mcc_spearman'],
@@ -176,6 +179,7 @@ FALSE_ALARMS = {  # dial -> metrics that fall although nothing is lost
     'correlated': ['infom', 'infoc'],
     'duplicated': ['mcc', 'mcc_spearman', 'infom'],
     'outlier': ['infoe', 'mcc'],
+    'factor outlier': ['infoe', 'mcc'],
     'heavy tails': ['infoe', 'mcc'],
     'autocorrelated': ['infom', 'infoc'],
 }
@@ -187,3 +191,26 @@ def test_a_dial_moves_what_it_should_and_known_faults_stay_known(dial):
     falls, stays = FALL.get(dial, []) + FALSE_ALARMS.get(dial, []), STAY.get(dial, [])
     assert (change[falls] > 0.1).all(), change
     assert (change[stays].abs() < 0.08).all(), change
+
+
+@pytest.mark.parametrize('name', CLAIMS)
+def test_units_of_codes_move_no_metric(name):
+    "Codes in units that are up to 10,000 times apart have the same answers: no dial is needed for units."
+    recording = planted(Plan(steps=25), 0)
+    codes = [episode.obs['codes'] for episode in recording]
+    units = np.geomspace(1, 1e4, codes[0].shape[1])
+    question = stress_question(name)
+    plain, scaled = (
+        question.ask(x, recording, progress=False, permuted=False) for x in (codes, [c * units for c in codes])
+    )
+    for metric in CLAIMS[name]:
+        assert scaled.value(metric) == pytest.approx(plain.value(metric), abs=2e-3)
+
+
+def test_explicitness_of_a_class_that_no_code_holds_is_no_number():
+    "The best of seven heads on one split is lucky: a factor counts if the head chosen on 'valid' reads it on 'test'."
+    for seed in range(6):
+        answer = ask(Explicitness(n_features=64), Plan(held=3, noise=0.5), seed)
+        values = answer.values('explicitness')
+        assert np.isnan(values['class']) and 'class' in answer.unscored
+        assert values[[f'number {i}' for i in range(3)]].min() > 0.9

@@ -4,10 +4,12 @@ import os, re, subprocess, sys, time
 from pathlib import Path
 
 import nbformat, psutil, pytest, torch
+from nbformat.v4 import new_code_cell, new_markdown_cell
 from PIL import Image
 from support.papermill_runs import SHIPPED, SMALL
 
 from srlviz.core.scores import load_scores
+from srlviz.studies import run
 from srlviz.studies.cli import main
 from srlviz.studies.notebooks import study_path
 
@@ -40,6 +42,62 @@ def kill(process):
     for p in [*process.children(recursive=True), process]:
         p.kill()
     process.wait()
+
+
+FAILING = """
+from pathlib import Path
+from srlviz.core.scores import score_row
+from srlviz.studies.run import take_parameters
+from srlviz.studies.sweep import sweep
+
+take_parameters(globals())
+
+
+def toss(x: int):
+    with open('ran', 'a') as f:
+        f.write('x')
+    return [score_row(study='toss', task=f'x{x}', method='coin', metric='heads', value=x)]
+
+
+found = sweep(toss, dict(x=[1, 2]), Path(out) / 'trials', progress=False)
+"""
+
+
+@pytest.mark.slow  # two kernels
+def test_a_failed_study_is_resumed_by_the_same_command(tmp_path, capsys):
+    "It ends with 1, keeps the cells done, says what to look at, and computes no trial twice"
+    cells = [
+        new_code_cell("data: str = ''\nout: str = '.'", metadata=dict(tags=['parameters'])),
+        new_markdown_cell('## Toss'),
+        new_code_cell(FAILING),
+        new_markdown_cell('## Read'),
+        new_code_cell('print(Path(data).read_text())', metadata=dict(tags=['summary'])),
+    ]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / 'toss.ipynb')
+    line = ['run', str(tmp_path / 'toss.ipynb'), '-p', 'data', 'läuf 1.csv', '--out', str(tmp_path / 'out')]
+    assert main(line) == 1
+    assert "FileNotFoundError" in (error := capsys.readouterr().err) and "look at data = 'l" in error
+    failed = nbformat.read(tmp_path / 'out' / 'toss.failed.ipynb', 4)
+    first, *_, done, _, stopped = failed.cells
+    assert 'in the section *Read*' in first.source and 'FileNotFoundError' in first.source and 'data =' in first.source
+    assert done.execution_count and not any(o.output_type == 'error' for o in done.get('outputs', []))
+    assert stopped.outputs[-1].ename == 'FileNotFoundError'
+    (tmp_path / 'out' / 'läuf 1.csv').write_text('heads')
+    assert main(line) == 0 and 'heads' in capsys.readouterr().out
+    assert (tmp_path / 'out' / 'ran').read_text() == 'xx' and not (tmp_path / 'out' / 'toss.failed.ipynb').exists()
+
+
+def test_the_cells_done_are_kept_if_the_failure_cannot_be_explained(tmp_path, monkeypatch):
+    part, failed = tmp_path / 'part.ipynb', tmp_path / 'toss.failed.ipynb'
+    nbformat.write(nbformat.v4.new_notebook(cells=[new_code_cell('print(1)')]), part)
+
+    def explain(*args):
+        raise KeyError('metadata')
+
+    monkeypatch.setattr(run, '_explain_failure', explain)
+    error = run._failure_error(part, failed, 'toss', ValueError('too few'), {}, {})
+    assert 'ValueError: too few' in str(error) and str(failed) in str(error)
+    assert nbformat.read(failed, 4).cells[0].source == 'print(1)' and not part.exists()
 
 
 def test_a_killed_study_is_resumed(papermill, tmp_path):

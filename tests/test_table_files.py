@@ -421,3 +421,11 @@ def test_a_damaged_file_of_gzip_is_called_damaged(tmp_path):
             load(tmp_path / 'log.csv.gz', **ROLES)
     (tmp_path / 'log.csv.gz').write_bytes(gzip.compress(text_of()[:20]) + gzip.compress(text_of()[20:]))
     assert len(load(tmp_path / 'log.csv.gz', **ROLES)) == 2  # two members
+
+
+def test_a_warning_names_the_line_of_the_caller(tmp_path):
+    (tmp_path / 'logged.csv').write_text('run;speed\n0;1.234\n0;2.345\n1;3.456\n1;4.567\n')
+    for read in (read_table, load_csv, load):
+        with pytest.warns(UserWarning, match='thousands') as caught:
+            read(tmp_path / 'logged.csv')
+        assert {w.filename for w in caught} == {__file__}

@@ -64,3 +64,47 @@ def test_a_saved_notebook_and_its_page_show_a_picture_without_a_kernel(browser, 
     page.screenshot(path=SHOTS / f'without_kernel_{"trusted" if trusted else "untrusted"}.png')
     visible = [e for e in page.locator('.jp-OutputArea-output').all() if e.is_visible()]
     assert not [e for e in visible if re.search('not found|<style|Loading', e.inner_text())]
+
+
+NO_PICTURE = BROWSER.replace(
+    'browser = FrameBrowser',
+    """class Pictureless(FrameBrowser):
+    def figure(self):
+        raise ValueError('the kernel is too busy to draw it')
+browser = Pictureless""",
+)
+SENTENCE = 'This view appears when its cell is run.'
+
+
+def test_a_notebook_saved_without_a_picture_has_a_sentence_in_its_place(browser, open_lab):
+    lab = open_lab(notebook_of(NO_PICTURE))
+    page = open_page(browser, lab)
+    page.wait_for_timeout(2500)  # the sentence would be visible by now
+    assert not page.get_by_text(SENTENCE).is_visible(), 'a live widget hides the sentence'
+    save_and_read(page, lab)
+    page.close()
+    assert SENTENCE in HTMLExporter().from_filename(str(lab.folder / 'notebook.ipynb'))[0]
+    lab.end_kernels()
+    page = browser.new_page(viewport=dict(width=1400, height=900))
+    lab.open(page, '&kernel=none')
+    wait_for(lambda: page.get_by_text(SENTENCE).is_visible(), message='the sentence is visible')
+    page.screenshot(path=SHOTS / 'without_picture.png')
+    page.close()
+
+
+def test_a_widget_whose_kernel_has_ended_says_to_run_its_cell_again(browser, open_lab):
+    page = open_page(browser, open_lab(notebook_of(BROWSER)))
+    sentences = "es => es.map(e => getComputedStyle(e, '::before').content)"
+    end = "async how => { await window.jupyterapp.shell.currentWidget.sessionContext[how](); }"
+
+    def is_told(told=True):
+        above = page.locator('.srlviz-explorer').evaluate_all(sentences)
+        return above and told == any('Run its cell again' in words for words in above)
+
+    assert is_told(False)
+    page.evaluate(end, 'restartKernel')
+    wait_for(is_told, message='the kernel is restarted')
+    page.evaluate("() => { window.jupyterapp.commands.execute('notebook:run-all-cells'); return null }")
+    wait_for(lambda: is_told(False), message='the cell is run again')
+    page.evaluate(end, 'shutdown')
+    wait_for(is_told, message='the kernel is shut down')

@@ -7,7 +7,6 @@ CELL = """
 import numpy as np
 from srlviz.core.files import sample_path
 from srlviz.core.recordings import align, load_recording
-from srlviz.core.views.steps import Steps
 from srlviz.evaluate.maps import code_map
 from srlviz.evaluate.probe import linear_probe
 from srlviz.evaluate.qedr import qedr
@@ -27,7 +26,7 @@ maps = {'place': code_map(place, norm='none'), 'half': code_map([p[:, :2] for p 
 bench = Workbench(None, answers, pong, maps=maps, codes={'qedr': place})
 bench
 """
-START = """[bench.map.select(Steps()), setattr(bench, 'tags', {}), setattr(bench, 'left', 'Scores'),
+START = """[bench.map.select(None), setattr(bench, 'tags', {}), setattr(bench, 'left', 'Scores'),
     bench.explorers['Scores'].choose('ball_x', 'place'), bench.seek(1, 3)] and None"""
 SCREENS = [(1400, 900), (1280, 800)]
 
@@ -101,7 +100,20 @@ def shown_map(page):
 
 
 def point_place(page, lab, row: int) -> tuple[float, float]:
-    "Return the page coordinates of a step on the map."
+    "Return the page coordinates of a step on the map, once it stays where it is."
+    places = [drawn_place(page, lab, row)]
+
+    def stays():
+        page.wait_for_timeout(300)
+        places.append(drawn_place(page, lab, row))
+        return places[-1] == places[-2]
+
+    wait_for(stays, message='the map stays where it is')
+    return places[-1]
+
+
+def drawn_place(page, lab, row: int) -> tuple[float, float]:
+    "Return the page coordinates at which a step is drawn now."
     scale, left, top = map(float, shown_map(page).get_attribute('data-view').split(','))
     x, y = lab.evaluate(f'bench.map.pane.map.xy[{row}].tolist()')
     box = shown_map(page).locator('.srlviz-scatter-stage').bounding_box()
@@ -137,7 +149,7 @@ def test_every_tab_fits_on_one_screen(page, lab):
     "All tabs of both panes fit at both sizes, and each detail is beside its explorer."
     for left, right in (('Scores', 'Predictions'), ('Map', 'Moment'), ('Matrix', 'Steps')):
         open_tab(page, 0, left)
-        assert lab.evaluate('bench.right') == right
+        wait_for(lambda right=right: lab.evaluate('bench.right') == right, message=f'{right} is beside {left}')
         wait_for(lambda: page.evaluate(FAULTS) == [], 20, message=f'{left} fits: {page.evaluate(FAULTS)}')
         page.screenshot(path=SHOTS / f'workbench_{left}_{page.viewport_size["width"]}.png')
     open_tab(page, 1, 'Map')
@@ -165,7 +177,7 @@ def test_a_click_in_one_pane_shows_in_the_other(page, lab):
     wait_for(lambda: player.get_attribute('data-frame') == str(step[1]), message='the moment shows it')
     bars = page.locator('.srlviz-bars:visible section').first.locator('.plot button')
     bars.nth(3).click()
-    wait_for(lambda: lab.evaluate('len(bench.map.steps)') > 0, message='a bar selects steps')
+    wait_for(lambda: lab.evaluate('len(bench.map.steps or ())') > 0, message='a bar selects steps')
     assert lab.evaluate('bench.to_recording().n_steps == len(bench.steps)')
     wait_for(lambda: bars.nth(3).get_attribute('aria-pressed') == 'true', 10, message='the bar is shown as pressed')
     wait_for(lambda: page.evaluate(FAULTS) == [], 20, message=f'everything fits: {page.evaluate(FAULTS)}')
@@ -249,7 +261,8 @@ def test_a_lasso_filters_the_histograms(page, lab):
         page.mouse.move(x, y, steps=4)
     page.mouse.up()
     wait_for(
-        lambda: 0 < lab.evaluate('len(bench.steps)') < lab.evaluate('pong.n_steps'), message='a lasso selects steps'
+        lambda: 0 < lab.evaluate('len(bench.steps or ())') < lab.evaluate('pong.n_steps'),
+        message='a lasso selects steps',
     )
     n = lab.evaluate('len(bench.steps)')
     assert lab.evaluate('sum(bench.filter.bars.rows[0]["some"])') == n
@@ -258,6 +271,36 @@ def test_a_lasso_filters_the_histograms(page, lab):
     k = max(range(len(some)), key=some.__getitem__)
     page.locator('.srlviz-bars:visible section').first.locator('.plot button').nth(k).click()
     wait_for(lambda: lab.evaluate('len(bench.steps)') == some[k], message='a bar narrows the selection')
+
+
+@pytest.mark.browser
+def test_a_filter_that_no_lassoed_step_passes_leaves_an_empty_selection(page, lab):
+    "Every point fades, the map says how many were lassoed, nothing is tagged, and 'nothing' clears lasso and filter."
+    open_tab(page, 0, 'Map')
+    left = page.locator('.srlviz-workbench .srlviz-pane').first
+    canvas = shown_map(page).locator('canvas').first
+    lab.evaluate("bench.map.select(bench.filter.histograms.steps({'player_y': [5]}))")
+    lassoed = lab.evaluate('len(bench.steps)')
+    assert lab.evaluate('(bench.episode, bench.t) in bench.steps')  # the moment is in the selection
+    gallery = page.locator('.srlviz-workbench .srlviz-gallery:visible button')
+    wait_for(lambda: gallery.count() == min(lassoed, 12) + 1, message='frames of the selection and their mean')
+    section = left.locator('.srlviz-bars section').filter(has_text='player y')
+    section.locator('.plot button').first.click()
+    wait_for(lambda: f'0 of {lassoed} lassoed steps pass' in left.inner_text(), message='the map says so')
+    wait_for(lambda: float(canvas.evaluate('c => c.style.opacity')) < 0.5, message='every point fades')
+    assert gallery.count() == 0
+    left.get_by_placeholder('name of the selected steps').fill('none')
+    left.get_by_role('button', name='tag', exact=True).click()
+    wait_for(lambda: 'no step is selected' in page.locator('.srlviz-workbench').inner_text(), message='it says why')
+    assert lab.evaluate('bench.tags') == {}
+    left.get_by_role('button', name='nothing', exact=True).click()
+    wait_for(lambda: lab.evaluate('bench.steps is None and not bench.filters'), message='nothing is selected')
+    wait_for(lambda: float(canvas.evaluate('c => c.style.opacity')) == 1, message='no point is faded')
+    section.locator('.plot button').first.click()
+    wait_for(
+        lambda: lab.evaluate("bench.steps == bench.filter.histograms.steps({'player_y': [0]})"),
+        message='the bar selects',
+    )
 
 
 @pytest.mark.browser

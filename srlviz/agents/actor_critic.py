@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from .actions import Categorical, Gaussian
 from ..core.files import check_whole
 from ..core.names import imported, named_class
-from ..core.states import leaves
+from ..core.states import check_state
 from ..core.training import seeded
 
 # %% ../../nbs/05_agents/05_actor_critic.ipynb #261dbefd
@@ -28,7 +28,8 @@ def _mlp(n_in: int, width: int, n_out: int, layers: int) -> nn.Sequential:
         modules += [hidden, nn.LeakyReLU()]
         n_in = width
     output = nn.Linear(n_in, n_out)
-    nn.init.normal_(output.weight, std=0.01)
+    if not output.weight.is_meta:  # a network to be loaded; on that device, normal_ imports the compiler
+        nn.init.normal_(output.weight, std=0.01)
     nn.init.zeros_(output.bias)
     return nn.Sequential(*modules, output)
 
@@ -218,7 +219,7 @@ def check_outputs(network: MemoryActorCritic):
     device = next(network.parameters()).device
     state = memory.initial_state(2)
     starts = torch.zeros(2, 3, dtype=torch.bool, device=device)
-    _check_state(state, f'{name}: initial_state(2)')
+    check_state(state, 2, f'{name}: initial_state(2)')
     network.eval()
     try:
         y, state = memory(torch.zeros(2, 3, network.width, device=device), state, starts)
@@ -229,15 +230,7 @@ def check_outputs(network: MemoryActorCritic):
     if not isinstance(y, Tensor) or y.shape != expected:
         found = tuple(y.shape) if isinstance(y, Tensor) else type(y).__name__
         raise ValueError(f"{name} returns {found} for two rows of three steps; n_out={memory.n_out} needs {expected}")
-    _check_state(state, f'{name}: the next state')
-
-
-def _check_state(state, name: str):
-    "Raise a ValueError if a state of two rows does not consist of tensors with the batch on axis 0"
-    for x in leaves(state):
-        if not isinstance(x, Tensor) or x.ndim < 1 or len(x) != 2:
-            found = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
-            raise ValueError(f"{name} has {found}; expected tensors (or tuples of them) with the batch on axis 0")
+    check_state(state, 2, f'{name}: the next state')
 
 
 def memory_network(

@@ -7,7 +7,7 @@ __all__ = ['space_config', 'flat_row', 'Reader', 'MemoryAgent', 'AgentRows', 'pl
            'load_agents']
 
 # %% ../../nbs/05_agents/07_player.ipynb #c78dbb1c
-import math, warnings
+import math
 from collections.abc import Mapping, Sequence
 from copy import copy, deepcopy
 from pathlib import Path
@@ -30,6 +30,7 @@ from ..core.recordings import Recording
 from ..core.saving import _OtherWeights, load_encoder, save_encoder, saved_arguments
 from ..core.states import flat_state, stepped_states
 from ..core.training import seeded, threads
+from ..core.warn import warn
 
 # %% ../../nbs/05_agents/07_player.ipynb #ab224e4a
 def space_config(space: spaces.Space) -> dict:
@@ -501,7 +502,7 @@ def load_agents(folder: str | Path, preset: str = 'fast', ppo: Mapping | None = 
         try:
             agent = load_policy(inside(folder, str(file.relative_to(folder))))
         except (ValueError, OSError) as e:
-            warnings.warn(str(e))
+            warn(str(e))
             continue
         if agent.task:
             agents.setdefault((agent.task, agent.memory), agent)
@@ -521,7 +522,7 @@ def _sweep_files(folder: Path, preset: str, ppo: dict) -> list[Path]:
             p = check_fields(content, {'parameters': TABLE}, result)['parameters']
             check_fields(dict(seed=0, budget=0) | p, dict(seed=COUNT, budget=_BUDGET), f'{result}: parameters')
         except (ValueError, OSError) as e:
-            warnings.warn(str(e))
+            warn(str(e))
             continue
         matches = p.get('preset') == preset and (p.get('ppo') or {}) == ppo
         if matches and not p.get('inputs') and file.exists():

@@ -8,7 +8,7 @@ __all__ = ['TRAINER_VERSION', 'PRESETS', 'RolloutState', 'Rollout', 'obs_rows', 
            'recurrent_ppo']
 
 # %% ../../nbs/05_agents/06_recurrent.ipynb #9e8254db
-import importlib, importlib.util, math, time, warnings
+import importlib, importlib.util, math, time
 from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import replace
@@ -37,6 +37,7 @@ from ..core.files import LIST, TABLE
 from ..core.names import unknown
 from ..core.states import _NotFiniteInput, leaves, map_state, refilled
 from ..core.training import TENSOR, pick_device, seeded, threads
+from ..core.warn import warn
 
 # %% ../../nbs/05_agents/06_recurrent.ipynb #ebdbec7c
 class RolloutState(NamedTuple):
@@ -292,11 +293,10 @@ def _warn_of_small_rewards(rollout: Rollout, config: PPOConfig):
     real = torch.from_numpy(rollout.real.T.copy())
     of_targets = targets(rollout, config)['returns'].cpu()[real].std(correction=0).item()
     if 0 < by_rewards < 0.1 * of_targets:
-        warnings.warn(
+        warn(
             f"rewards are small compared with the errors of an untrained critic: the standard deviation of returns is "
             f"{by_rewards:.2g}, that of the critic's targets {of_targets:.2g}, so the agent will hardly learn; set "
-            f"norm_returns=True, or use larger rewards",
-            stacklevel=4,
+            f"norm_returns=True, or use larger rewards"
         )
 
 # %% ../../nbs/05_agents/06_recurrent.ipynb #39c62e1f
@@ -547,12 +547,11 @@ def _warn_of_images(space: spaces.Space, envs: VectorEnv):
     for name, part in _parts(space).items():
         axes = len(part.shape) if isinstance(part, spaces.Box) else 0
         if axes > 2 or axes == 2 and part.dtype == np.uint8:
-            warnings.warn(
+            warn(
                 f"the part {name!r} of the observations, {part.dtype} {part.shape}, looks like an image and is "
                 f"flattened to {math.prod(part.shape)} numbers: a convolutional network requires that the whole "
                 "observation is uint8 (H, W), (H, W, C) or (C, H, W); select the image by a wrapper, such as "
-                "minigrid.wrappers.ImgObsWrapper",
-                stacklevel=3,
+                "minigrid.wrappers.ImgObsWrapper"
             )
 
 

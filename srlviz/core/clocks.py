@@ -18,6 +18,7 @@ from pandas.tseries.api import guess_datetime_format
 
 from .files import MISSING_WORDS
 from .values import finite, plain_values, without_missing
+from .warn import warn
 
 # %% ../../nbs/00_core/02_clocks.ipynb #a37831d5
 _UNITS = {  # of the last word of a column's name, in seconds
@@ -228,10 +229,9 @@ def rate_of(seconds: np.ndarray, starts: np.ndarray, names: Sequence[str], colum
     seconds_per_row = steps[counted if was_rounded else counted & (n_steps == 1)].mean()
     hz = float(f'{1 / seconds_per_row:.9g}')
     if n_lost:
-        warnings.warn(
+        warn(
             f"the column {column!r} steps over {n_lost:,} of {int(n_rows) + len(starts):,} rows, as if they were lost: "
-            f"hz={hz:.4g}, and episodes stay whole",
-            stacklevel=3,
+            f"hz={hz:.4g}, and episodes stay whole"
         )
     return Rate(hz, rows[is_pause])
 

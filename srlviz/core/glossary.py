@@ -26,6 +26,8 @@ _RECORDINGS = {
     'label': 'A name for a byte of RAM or another variable that says what it means; a label makes a variable a factor.',
     'observation': 'What an agent or an encoder sees at a step: a frame, sensors, or a vector. It may show '
     'only a part of the state.',
+    'pair': 'Two episodes with the same seed, of which one has a cause that the other lacks, such as a failure: '
+    'whatever differs between them comes from this cause.',
     'policy': 'A rule that maps observations to actions. Recordings store which policy played, because it '
     'decides which states are visited.',
     'RAM': 'The 128 bytes of memory of an Atari 2600. Some are labelled, and serve as factors.',
@@ -58,7 +60,7 @@ _SCORES = {
     'baseline': 'A simple method to compare with, such as a constant code, the time in the episode, raw '
     'pixels, or a random network.',
     'bootstrap': 'An estimate of the uncertainty of a number: it is computed again on many resamples, drawn '
-    'with replacement. Here whole episodes are drawn, not rows.',
+    'with replacement. Here whole units, mostly episodes, are drawn, not rows.',
     'chance': 'The score of codes without information about the factors: a known number, or measured on the '
     'codes of other episodes.',
     'clock': 'The time in the episode, used as the only code. A factor that follows the time is predicted by '
@@ -95,6 +97,8 @@ _SCORES = {
     'to 1, 1 - |1 - response|: 0 for a reading that stays, and for one that moves twice too far.',
     'probe': 'A small model that is trained to predict factors from frozen codes. It measures what can be '
     'read from them, not what anything uses.',
+    'protocol': 'Of a probe: what decides when its training stops and which weights are tested. `fixed` goes by the '
+    'loss on the split valid, `paper` by the accuracy there.',
     'question': 'An evaluation of codes, an encoder, a memory or an agent. It returns an answer, and says '
     'what it cannot tell.',
     'rank': 'The number of directions that the codes use. Effective rank (RankMe): the exponential of the '
@@ -113,6 +117,8 @@ _SCORES = {
     'R²': 'Share of the squared error of the mean that a prediction avoids: 1 for a perfect prediction, 0 for one no '
     'better than the mean (of the training rows, as in skill), and negative for a worse one.',
     'scorecard': 'The scores of one network on several questions and worlds beside reference rows, with intervals.',
+    'score table': 'A table with a row for each score: study, task, method, metric, value, seed and how it was '
+    'computed. Sweeps return it, and all figures of scores read it.',
     'selectivity': 'Skill of a head minus its skill for a control task: random labels, one for each type of input '
     '(Hewitt and Liang). A head that can memorize its inputs is not selective.',
     'shift': 'A change of conditions between training and test. The drop under shift is what a head loses '
@@ -167,9 +173,14 @@ _AGENTS = {
     'agent': 'A trained policy, with its memory.',
     'belief': 'The probability of each hidden state given the observations and actions so far: all that can '
     'be known of the state. Where it can be computed exactly, probes are compared with it.',
-    'ceiling': 'The success of the memory of the true twin: the most that an edit of this factor can do.',
+    'ceiling': 'The most that can be reached. For the hidden state: the skill of the exact belief itself. For an '
+    'edit of a factor: the success of the memory of the true twin. For the agreement of two worlds: that of two '
+    'seeds of one world.',
+    'class means': 'Of an edit: a push of the memory by the difference between its means for two values of a factor.',
     'contamination': 'How much strange observations disturb the state or the decisions of a memory; its '
     'half-life is the number of steps after which half of the disturbance is gone.',
+    'cosine': 'The cosine of the angle between two directions: 1 if they are the same, 0 at a right angle, -1 if '
+    'opposite.',
     'credit': 'The share of the gradient of a decision that belongs to the observations that determine the '
     'right answer.',
     'delay': 'The number of steps between an input and the moment at which it is asked for.',
@@ -192,6 +203,8 @@ _AGENTS = {
     'history': 'The observations and actions of an episode up to a step.',
     'known and unused': 'Verdict on a factor that a probe reads, and whose twin it follows, while no move of the '
     'memory that is as long as the true change moves an action.',
+    'LDA': 'Linear discriminant analysis. Its direction between two values of a factor separates their means, relative '
+    'to the spread within each value.',
     'memory': 'A network that turns a history into a state and an output, step by step, such as a GRU.',
     'MMER': 'Max-mean episodic return: the largest, over epochs of a training, of the mean return of an '
     'epoch. As a maximum of noisy means it is biased upwards.',
@@ -205,6 +218,8 @@ _AGENTS = {
     'reach': 'The longest delay up to which a memory recalls more than half of the way from a guess to always right.',
     'recall': 'Accuracy of a memory that repeats an input after a delay. In detection: share of the true '
     'cases that are found.',
+    'subspace swap': 'Of an edit: the part of the memory within the space of the class means is exchanged for that '
+    'of a memory with the wanted value.',
     'termination': 'The end of an episode by the rules of the world; nothing follows, so no value is added.',
     'truncation': 'The end of an episode by a time limit; more would have followed, so the value of the last '
     'observation is added.',
@@ -268,6 +283,7 @@ ALIASES: dict[str, str] = dict(
     edit_ceiling='ceiling',
     edit_floor='floor',
     edit_success='edit',
+    success='edit',
     effective_rank='rank',
     f1_macro='F1',
     gain='nonlinear gain',

@@ -34,6 +34,7 @@ class Metric:
     strata : (answer) -> masks (n_items,) of the items that it reads, one for each set that is drawn on its own, such as
         the items of each condition; None: all items, together
     is_share : whether it is a share of items, from 0 to 1; see `srlviz.core.bootstrap.bounds`
+    is_knowledge : whether it says how well a target can be predicted, so that a caption may say that codes know it
     """
 
     label: str
@@ -49,6 +50,7 @@ class Metric:
     mean_over: tuple[str, ...] = ('target', 'task')
     strata: Callable | None = None
     is_share: bool = False
+    is_knowledge: bool = False
 
     def __post_init__(self):
         if self.better not in ('higher', 'lower'):

@@ -4,11 +4,12 @@
 
 # %% auto #0
 __all__ = ['ROOMS', 'printable', 'suggestion', 'unknown', 'as_names', 'spelled', 'unique_name', 'catalog', 'named_class',
-           'imported', 'catalog_names', 'first_sentence', 'first_sentences', 'variant_classes', 'Look', 'looks',
-           'look_of', 'arguments_of', 'installed']
+           'module_of', 'imported', 'catalog_names', 'catalog_class', 'first_sentence', 'first_sentences',
+           'class_attributes', 'variant_classes', 'Look', 'looks', 'look_of', 'shown_method', 'arguments_of',
+           'installed']
 
 # %% ../../nbs/00_core/01_names.ipynb #3ca66464
-import ast, importlib, importlib.util, inspect, pkgutil, re
+import ast, importlib, importlib.util, inspect, pkgutil, re, sys
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from functools import cache
@@ -206,19 +207,47 @@ def named_class(room: str, name) -> type:
     return known[name]
 
 
+def module_of(where: str) -> str:
+    """Return the name of a module to import; of a file 'folder/mine.py' it is 'mine', and the folder joins the path.
+
+    Raises
+    ------
+    ValueError : if there is no such file, or another module has its name
+    """
+    if not where.endswith('.py'):
+        return where
+    path = Path(where).resolve()
+    if not path.is_file():
+        raise ValueError(f"there is no file {where!r} in {Path.cwd()}")
+    if str(path.parent) not in sys.path:
+        sys.path.append(str(path.parent))
+    try:
+        spec = importlib.util.find_spec(path.stem)
+    except (ImportError, ValueError):  # a name with a dot, or a module without a spec
+        spec = None
+    origin = spec.origin if spec else None
+    if origin is None or Path(origin).resolve() != path:
+        raise ValueError(
+            f"{path} cannot be loaded: there is another module {path.stem!r}, from {origin or 'Python itself'}; "
+            "rename the file, or start a new Python"
+        )
+    return path.stem
+
+
 def imported(name: str, what: str = 'class'):
-    """Import 'module:Name'. This executes the module, so names from files go to `named_class` instead.
+    """Import 'module:Name' or 'file.py:Name'. This runs the module; names from files go to `named_class` instead.
 
     Parameters
     ----------
-    name : such as 'my_models:Net' or 'my_models:Nets.small'
+    name : such as 'my_models:Net', 'folder/my_models.py:Net' or 'my_models:Nets.small'
     what : is expected, for errors
 
     Raises
     ------
     ValueError : if the module cannot be imported, or has no such name (the nearest is named)
     """
-    module, _, path = name.partition(':')
+    where, _, path = name.rpartition(':')
+    module = module_of(where)
     try:
         found = importlib.import_module(module)
     except Exception as e:  # whatever a module of the user's raises
@@ -232,41 +261,65 @@ def imported(name: str, what: str = 'class'):
     return found
 
 # %% ../../nbs/00_core/01_names.ipynb #88d7167e
+class _ClassSource(NamedTuple):
+    "The source of a class: the names of its bases, and the lines below its head"
+
+    bases: tuple[str, ...]
+    body: str
+
+    def attribute(self, name: str) -> ast.expr | None:
+        "The value of a class attribute, as it is written; None without one"
+        found = re.search(
+            rf'^    {name}(?:: [^=\n]+)? = (.*(?:\n(?: {{8}}.*| {{4}}[)\]}}]))*)', self.body, re.MULTILINE
+        )
+        return ast.parse(found[1], mode='eval').body if found else None
+
+    def docstring(self) -> str:
+        found = re.match(r'\s*r?"""(.*?)"""', self.body, re.DOTALL) or re.match(r'\s*r?"(.*?)"\n', self.body)
+        return found[1] if found else ''
+
+
+_CLASS = re.compile(r'^class (\w+)(?:\((.*?)\))?:(.*?)(?=^\S|\Z)', re.MULTILINE | re.DOTALL)
+_METHOD = re.compile(r'^((?:    @.*\n)*)    def (\w+)', re.MULTILINE)
+
+
 @cache
-def _parsed(path: Path, changed: int) -> ast.Module:
-    "The source of a file, as it was when it was `changed`"
-    return ast.parse(path.read_bytes())
+def _classes_of(path: Path, changed: int) -> dict[str, _ClassSource]:
+    "The classes of a source file, cached until it is written"
+    found = _CLASS.findall(path.read_text(encoding='utf-8'))
+    return {name: _ClassSource(_base_names(bases), body) for name, bases, body in found}
 
 
 class _Source:
-    "Classes of a package from their source code: members and base classes"
+    "Classes of a package from their source code: members and base classes. To parse all of it takes half a second."
 
     def __init__(self, folder: Path):
-        trees = [_parsed(p, p.stat().st_mtime_ns) for p in sorted(folder.rglob('*.py'))]
-        self.classes = {c.name: c for tree in trees for c in tree.body if isinstance(c, ast.ClassDef)}
+        self.classes = {}
+        for path in sorted(folder.rglob('*.py')):
+            self.classes |= _classes_of(path, path.stat().st_mtime_ns)
 
     def ancestors(self, name: str) -> list[str]:
         "A class and its base classes, nearest first"
         found = [name]
         for owner in found:
-            bases = self.classes[owner].bases if owner in self.classes else []
-            found += [n for n in _base_names(bases) if n not in found]
+            bases = self.classes[owner].bases if owner in self.classes else ()
+            found += [n for n in bases if n not in found]
         return found
 
     def methods(self, name: str) -> dict[str, bool]:
         "Methods of a class, with inherited ones -> whether it is abstract"
         found = {}
         for owner in self.ancestors(name):
-            for f in self.classes[owner].body if owner in self.classes else []:
-                if isinstance(f, ast.FunctionDef):
-                    found.setdefault(f.name, 'abstractmethod' in _base_names(f.decorator_list))
+            for decorators, method in _METHOD.findall(self.classes[owner].body if owner in self.classes else ''):
+                found.setdefault(method, 'abstractmethod' in decorators)
         return found
 
     def arguments(self, name: str) -> list[str]:
         "Arguments of the constructor of a class: of its `__init__`, or the fields of a dataclass, with inherited ones"
         found = []
         for owner in self.ancestors(name):
-            for line in self.classes[owner].body if owner in self.classes else []:
+            body = self.classes[owner].body if owner in self.classes else ''
+            for line in ast.parse(f'class {owner}:{body}').body[0].body if body else ():
                 if isinstance(line, ast.FunctionDef) and line.name == '__init__':
                     return found + [a.arg for a in (*line.args.args[1:], *line.args.kwonlyargs)]
                 if isinstance(line, ast.AnnAssign):
@@ -274,9 +327,14 @@ class _Source:
         return found
 
 
-def _base_names(nodes: Iterable[ast.expr]) -> list[str]:
-    "nn.Module -> Module"
-    return [ast.unparse(n).rpartition('.')[2] for n in nodes]
+def _base_names(words: str) -> tuple[str, ...]:
+    "'nn.Module, abc.ABC' -> Module, ABC"
+    named = (word.strip() for word in words.split(','))
+    return tuple(word.rpartition('.')[2] for word in named if word and '=' not in word)
+
+
+def _source_of(room: str) -> _Source:
+    return _Source(Path(resources.files('srlviz'), *_package(room).split('.')[1:]))
 
 
 def _class_names(source: _Source, required: _Requirements) -> list[str]:
@@ -302,8 +360,22 @@ def catalog_names(room: str) -> list[str]:
         return list(catalog('worlds'))
     if room not in _REQUIREMENTS:
         raise unknown('room', room, [*_REQUIREMENTS, 'worlds'])
-    folder = Path(resources.files('srlviz'), *_package(room).split('.')[1:])
-    return _class_names(_Source(folder), _REQUIREMENTS[room])
+    return _class_names(_source_of(room), _REQUIREMENTS[room])
+
+# %% ../../nbs/00_core/01_names.ipynb #0d7d73b4
+def catalog_class(room: str, name: str) -> type:
+    """Import one class of a room: that of `catalog(room)`, but only its module is imported.
+
+    Raises
+    ------
+    ValueError : if no class of the room is called so (the nearest is named)
+    """
+    root = Path(resources.files('srlviz'))
+    for path in sorted(Path(root, *_package(room).split('.')[1:]).rglob('*.py')):
+        if name in _classes_of(path, path.stat().st_mtime_ns):
+            module = '.'.join(('srlviz', *path.relative_to(root).with_suffix('').parts))
+            return getattr(importlib.import_module(module), name)
+    raise unknown(f'class of {room}', name, catalog_names(room))
 
 # %% ../../nbs/00_core/01_names.ipynb #5481c394
 def first_sentence(doc: str | None) -> str:
@@ -315,18 +387,19 @@ def first_sentence(doc: str | None) -> str:
 
 def first_sentences(room: str) -> dict[str, str]:
     """Read from the source what the classes of a room are: name -> first sentence of the docstring."""
-    source = _Source(Path(resources.files('srlviz'), *_package(room).split('.')[1:]))
-    return {name: first_sentence(ast.get_docstring(owner)) for name, owner in source.classes.items()}
+    return {name: first_sentence(owner.docstring()) for name, owner in _source_of(room).classes.items()}
+
+
+def class_attributes(room: str, attribute: str) -> dict[str, ast.expr]:
+    """Read an attribute of the classes of a room from the source: name of the class -> value, as it is written."""
+    values = {name: owner.attribute(attribute) for name, owner in _source_of(room).classes.items()}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def variant_classes() -> dict[str, str]:
     """Read the variants of encoders from the source: name of the variant -> class that declares it."""
-    found = {}
-    for name, owner in _Source(Path(resources.files('srlviz')) / 'encoders').classes.items():
-        for line in owner.body:
-            if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == 'variants':
-                found |= {ast.literal_eval(key): name for key in line.value.keys}
-    return found
+    declared = class_attributes('encoders', 'variants')
+    return {ast.literal_eval(key): name for name, variants in declared.items() for key in variants.keys}
 
 # %% ../../nbs/00_core/01_names.ipynb #6250a6d2
 class Look(NamedTuple):
@@ -345,35 +418,40 @@ def _look_key(method: str) -> str:
     return method.lower().replace(' ', '_').replace('-', '_')
 
 
+_OF_METHODS = ('encoders', 'memories')
+
+
 @cache
-def _declared() -> dict[str, tuple[Look, list[str]]]:
-    "Collect the attributes `looks` of encoders and memories: name in lower case -> Look, and arguments of its class"
-    found = {}
-    for room in ('encoders', 'memories'):
-        source = _Source(Path(resources.files('srlviz')) / room)
-        for name, owner in source.classes.items():
-            for line in owner.body:
-                if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == 'looks':
-                    for method, look in ast.literal_eval(line.value).items():
-                        found[_look_key(method)] = Look(*look), source.arguments(name)
-    return found
-
-
 def looks() -> dict[str, Look]:
     """Collect the attributes `looks` of encoders and memories: name in lower case -> Look."""
-    return {method: look for method, (look, _) in _declared().items()}
+    found = {}
+    for room in _OF_METHODS:
+        for of_class in class_attributes(room, 'looks').values():
+            found |= {_look_key(method): Look(*look) for method, look in ast.literal_eval(of_class).items()}
+    return found
 
 
 def look_of(method: str) -> Look:
     """Return the appearance of a method, in any spelling: 'st_dim' or 'ST-DIM'."""
-    look, _ = _declared().get(_look_key(method), (Look(), None))
-    return look
+    return looks().get(_look_key(method), Look())
 
 
-def arguments_of(method: str) -> list[str] | None:
+def shown_method(method: str) -> str:
+    """Return the name of a method in figures and tables: `ST-DIM` for `st_dim`, and a name of your own as it is."""
+    name, dot, variant = method.partition(' · ')
+    if name in looks():
+        name = looks()[name].label or (name[:1].upper() + name[1:]).replace('_', ' ')
+    return f'{name}{dot}{variant}'
+
+
+@cache
+def arguments_of(method: str) -> tuple[str, ...] | None:
     """Return the constructor arguments of a method's class by name, such as n_codes; None for an unknown method."""
-    _, names = _declared().get(_look_key(method), (None, None))
-    return names
+    for room in _OF_METHODS:
+        for name, of_class in class_attributes(room, 'looks').items():
+            if _look_key(method) in map(_look_key, ast.literal_eval(of_class)):
+                return (*_source_of(room).arguments(name),)
+    return None
 
 # %% ../../nbs/00_core/01_names.ipynb #5058a94a
 def installed(room: str) -> list[EntryPoint]:

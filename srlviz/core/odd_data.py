@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
-from scipy.sparse.csgraph import connected_components
 
 # %% ../../nbs/00_core/11_odd_data.ipynb #0112b295
 _MIN_ROWS = 20  # fewer rows say nothing about their distribution
@@ -133,6 +132,8 @@ def duplicate_factors(factors: pd.DataFrame) -> list[list[str]]:
 
     Columns with one value, and with gaps, are in no group.
     """
+    from scipy.sparse.csgraph import connected_components
+
     complete = factors.drop(columns=constant_factors(factors)).dropna(axis=1)
     is_copy = np.eye(len(complete.columns), dtype=bool)
     numbers = [i for i, name in enumerate(complete) if _is_number(complete[name])]

@@ -7,7 +7,7 @@ __all__ = ['Factor', 'Episode', 'Recording', 'describe_factors', 'as_recording',
            'verify_recording', 'recording_contents', 'align', 'episode_codes', 'code_arrays']
 
 # %% ../../nbs/00_core/03_recordings.ipynb #c66200bd
-import hashlib, json, re, warnings
+import hashlib, json, re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,6 +31,7 @@ from .storage import factor_label, films, stored_factor
 from .storage import LazyColumns, RecordingFolder, read_episode, write_recording
 from .values import FACTOR_KINDS, MAX_CLASSES, as_float32, as_text, coded_words, factor_kind, finite
 from .values import plain_values, without_missing
+from .warn import warn
 
 # %% ../../nbs/00_core/03_recordings.ipynb #21f56001
 @dataclass(frozen=True)
@@ -744,10 +745,9 @@ class Recording(Sequence):
             copies = _copies(arrays[modality], columns, {k: series[k] for k in factors})
             if copies:
                 k, c = next(iter(copies.items()))
-                warnings.warn(
+                warn(
                     f"the factor {k!r} is the observed column {c!r} under another name: codes contain the answer; "
-                    "leave one of them out",
-                    stacklevel=2,
+                    "leave one of them out"
                 )
                 meta['observed'] = [*meta.get('observed', []), *copies]
         if time is not None:
@@ -1202,7 +1202,7 @@ def _modalities(obs, fill: str | None = None) -> dict:
             x = plain_values(x, what)[0]
         stacked = '' if is_lazy_film or x.dtype != np.uint8 else stack_words(x.shape[1:], what)
         if stacked:
-            warnings.warn(stacked, stacklevel=3)
+            warn(stacked)
         if name in converters:
             x = converters[name](x, what)
         elif not is_lazy_film and x.dtype == np.uint8 and x.ndim > 2 and picture_layout(x.shape[1:]):
@@ -1347,9 +1347,7 @@ def _with_index(table: pd.DataFrame, roles: Sequence) -> pd.DataFrame:
     plain = levels == [None] and table.index.inferred_type in ('integer', 'string')
     if others and not plain:
         shown = ', '.join('without a name' if name is None else repr(name) for name in others)
-        warnings.warn(
-            f"the index of the table is not read: {shown:.200}; table.reset_index() makes columns of it", stacklevel=3
-        )
+        warn(f"the index of the table is not read: {shown:.200}; table.reset_index() makes columns of it")
     return table.reset_index(level=taken) if taken else table
 
 
@@ -1402,15 +1400,12 @@ def _sensor_columns(table: pd.DataFrame, starts: np.ndarray, seconds: np.ndarray
         left_out += [f"{k!r:.80} (only counts rows or time)" for k in counting]
     elif counting:
         sensors = counting
-        warnings.warn(
-            f"all observations only count rows or time: {', '.join(map(repr, counting)):.200}; there are no others",
-            stacklevel=3,
-        )
+        warn(f"all observations only count rows or time: {', '.join(map(repr, counting)):.200}; there are no others")
     if left_out:
         shown = ', '.join(left_out[:20]) + (f' and {len(left_out) - 20} more' if len(left_out) > 20 else '')
         if not sensors:
             raise ValueError(f"obs has no columns; not one is taken of {shown}; give obs= to use them")
-        warnings.warn(f"columns that are not observations: {shown}; give obs= or factors= to use them", stacklevel=3)
+        warn(f"columns that are not observations: {shown}; give obs= or factors= to use them")
     return sensors
 
 
@@ -1481,10 +1476,9 @@ def _split_at(pauses: np.ndarray, starts: np.ndarray, names: Sequence[str], n: i
     for row, i in zip(first, of_episode):
         part = f'part {1 + int(((pauses > starts[i]) & (pauses <= row)).sum())}'
         parts.append(names[i] if n_parts[i] == 1 else f'{names[i]}, {part}' if names[i] else part)
-    warnings.warn(
+    warn(
         f"time pauses in the column {time!r}, first before row {pauses[0]:,}: episodes are split there, "
-        f"{len(starts):,} into {len(first):,} parts; pauses='keep' leaves them whole",
-        stacklevel=3,
+        f"{len(starts):,} into {len(first):,} parts; pauses='keep' leaves them whole"
     )
     rows = np.repeat(np.arange(len(first)), np.diff([*first, n]))
     return first, pd.Categorical.from_codes(rows, parts)

@@ -4,12 +4,15 @@
 
 # %% auto #0
 __all__ = ['CELL', 'INTERVAL_COLUMNS', 'MOMENT_COLUMNS', 'MAX_SHOWN', 'Lazy', 'answer_intervals', 'cells_of', 'stacked',
-           'value_words', 'latex_text', 'markdown_text', 'TableRow', 'Column', 'ResultTable', 'shown_metrics',
-           'summary_lines', 'counted', 'recording_words', 'left_out_words', 'cell_lines']
+           'value_words', 'latex_text', 'markdown_text', 'target_word', 'mean_words', 'codes_words', 'TableRow',
+           'Column', 'ResultTable', 'shown_metrics', 'summary_lines', 'counted', 'unscored_references',
+           'recording_words', 'left_out_words', 'cell_lines']
 
 # %% ../../nbs/00_core/14_result_tables.ipynb #50a3b6dd
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +21,8 @@ import pandas as pd
 from .bootstrap import few_units
 from .files import as_cell, atomic_path, make_folder
 from .metrics import Metric, number, signed
-from .names import printable
-from .questions import Answer
+from .names import printable, shown_method
+from .questions import REMARKS, Answer
 
 # %% ../../nbs/00_core/14_result_tables.ipynb #00d443a1
 CELL = ('method', 'task', 'question')  # the key of a cell: representation, recording, question
@@ -111,6 +114,10 @@ def value_words(row: Mapping, of: str = 'value') -> str:
     return f'{write(row[of])} ({write(row[low])} to {write(row[high])}{", " + few if few else ""})'
 
 # %% ../../nbs/00_core/14_result_tables.ipynb #32308723
+_GREEK = (
+    'alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau upsilon phi chi psi '
+    'omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega'
+).split()
 _LATEX = str.maketrans(
     {
         '\\': r'\textbackslash{}',
@@ -135,7 +142,13 @@ _LATEX = str.maketrans(
         '↓': r'$\downarrow$',
         '²': r'$^2$',
         '±': r'$\pm$',
+        '≥': r'$\geq$',
+        '≤': r'$\leq$',
+        '≈': r'$\approx$',
+        '≡': r'$\equiv$',
+        '∞': r'$\infty$',
     }
+    | {letter: rf'$\{name}$' for letter, name in zip('αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΦΨΩ', _GREEK)}
 )
 _MARKDOWN = str.maketrans({c: f'\\{c}' for c in '\\`*_{}[]<>#|~&$!^@:'})
 
@@ -150,6 +163,29 @@ def markdown_text(text: str) -> str:
     return printable(text.replace('\n', ' ')).translate(_MARKDOWN)
 
 # %% ../../nbs/00_core/14_result_tables.ipynb #df9159a1
+def target_word(results, task: str, targets: Sequence[str]) -> str:
+    """Return 'factor' if all targets are factors of the recording; else 'target'."""
+    about = results.about.get('recordings', {}).get(task, {})
+    return 'factor' if {*targets} <= {*about.get('factors', ())} else 'target'
+
+
+def mean_words(results, task: str, targets: Sequence[str]) -> str:
+    """Name the mean over targets: `mean of 5 factors`."""
+    return f'mean of {counted(len(targets), target_word(results, task, targets))}'
+
+
+def codes_words(results, metric: str) -> str:
+    """Say of which codes the scores of a metric are, where a question may be about raw or standardized ones.
+
+    Returns
+    -------
+    ' of standardized codes', ' of raw codes', or '' where names of columns say it, or a question has no such choice
+    """
+    asked = [question for question in results.questions.values() if metric in question.metrics]
+    words = {question.norm_words for question in asked}
+    return f' of {words.pop()}' if len(words) == 1 and words != {''} else ''
+
+
 class TableRow(NamedTuple):
     """A row of a table of results: its name, its metric, and the scores of representations."""
 
@@ -167,22 +203,23 @@ class Column(NamedTuple):
 
 
 class ResultTable:
-    """A table of the scores of one recording, in words; parameters as of `Results.table`.
+    """A table of the scores of one recording, in words; parameters as of `Results.to_markdown`.
 
-    Attributes: rows, corner (what they are).
+    Attributes: rows, corner (what they are), marks ((method, question) -> target -> marks of `REMARKS`).
     """
 
-    def __init__(self, results, task: str = '', metric: str = ''):
-        self.results, self.metric = results, metric
+    def __init__(self, results, task: str = '', metric: str = '', differences: bool = True):
+        self.results, self.metric, self.differences = results, metric, differences
         self.task, self.corner = results._one('task', task, results.tasks), 'target' if metric else 'question'
         scores = results.intervals()
         scores = scores[scores['task'] == self.task]
-        self.rows = []
+        self.rows, self.marks = [], {}
         if metric:
             known = results.metric(metric)
             parts = scores[scores['metric'] == metric].groupby('target', sort=False)
             self.rows = [self._row(str(name), known, part) for name, part in parts]
             self.rows.sort(key=lambda row: row.name == 'mean')
+            self.marks = self._marks_of_scores()
             return
         for name, question in results.questions.items():
             part = scores[(scores['question'] == name) & (scores['metric'] == question.headline)]
@@ -192,6 +229,24 @@ class ResultTable:
 
     def _row(self, name: str, metric: Metric, scores: pd.DataFrame) -> TableRow:
         return TableRow(name, metric, {(row['method'], row['question']): row for row in scores.to_dict('records')})
+
+    def _marks_of_scores(self) -> dict[tuple[str, str], dict[str, str]]:
+        marks = {}
+        for (method, task, question), answer in self.results.answers.items():
+            if task == self.task and self.metric in answer.metrics:
+                found = answer.remarks().items()
+                marks[method, question] = {target: ''.join(of_target) for target, of_target in found}
+        return marks
+
+    def notes(self) -> str:
+        """Say what the marks of scores mean: `* not converged`."""
+        shown = ''.join(''.join(of_answer.values()) for of_answer in self.marks.values())
+        return ', '.join(f'{mark} {words}' for mark, words in REMARKS.items() if mark in shown)
+
+    def row_words(self, row: TableRow) -> str:
+        """Return the name of a row; that of a mean says of how many factors it is."""
+        targets = [other.name for other in self.rows if other.name != 'mean']
+        return mean_words(self.results, self.task, targets) if row.name == 'mean' and targets else row.name
 
     def best(self, row: TableRow) -> tuple[str, str] | None:
         """Return the key of the score of a row that is better than all others beyond chance; None if there is none."""
@@ -208,33 +263,51 @@ class ResultTable:
         keys = sorted(dict.fromkeys(key for row in rows for key in row.scores), key=lambda key: order[key[0]])
         own = [key for key in keys if key[0] not in results.references]
         arrows = dict(higher='↑', lower='↓')
-        columns = [Column('metric', [f'{row.metric.label} {arrows[row.metric.better]}' for row in rows])]
+        labels = []
+        for row in rows:
+            metric = self.metric or results.questions[row.name].headline
+            labels.append(f'{row.metric.label}{codes_words(results, metric)} {arrows[row.metric.better]}')
+        columns = [Column('metric', labels)]
         for key in own:
-            texts = [value_words(row.scores[key]) if key in row.scores else '–' for row in rows]
-            columns.append(Column(results.label(*key, self.task), texts, key))
-        for key in own:
-            title = (
-                f'− {results.baseline}' if len(own) == 1 else f'{results.label(*key, self.task)} − {results.baseline}'
-            )
+            columns.append(self._scores_of(key))
+        for key in own if self.differences else ():
+            title = f'− {shown_method(results.baseline)}'
+            if len(own) > 1:
+                title = f'{shown_method(results.label(*key, self.task))} {title}'
             texts = [value_words(row.scores[key], 'difference') if key in row.scores else '' for row in rows]
             columns.append(Column(title, texts))
         for key in keys[len(own) :]:
-            texts = [number(row.scores[key]['value']) if key in row.scores else '–' for row in rows]
-            columns.append(Column(results.label(*key, self.task), texts, key))
-        return [column for column in columns if not {*column.texts} <= {'', '–'}]
+            columns.append(self._scores_of(key))
+        columns = [column for column in columns if not {*column.texts} <= {'', '–'}]
+        return columns + [
+            Column(shown_method(name), ['–'] * len(rows)) for name in unscored_references(results, self.task)
+        ]
+
+    def _scores_of(self, key: tuple[str, str]) -> Column:
+        "The scores of a representation, with their intervals and marks"
+        texts = []
+        for row in self.rows:
+            text = '–'
+            if key in row.scores:
+                marks = self.marks.get((row.scores[key]['method'], row.scores[key]['question']), {}).get(row.name, '')
+                text = value_words(row.scores[key]) + marks
+            texts.append(text)
+        return Column(shown_method(self.results.label(*key, self.task)), texts, key)
 
     def words(self) -> pd.DataFrame:
         """Arrange the columns as a DataFrame of text; two columns may have one title."""
         columns = self.columns()
         texts = [*zip(*(column.texts for column in columns))]
-        return pd.DataFrame(texts, [row.name for row in self.rows], [column.title for column in columns])
+        return pd.DataFrame(texts, [self.row_words(row) for row in self.rows], [column.title for column in columns])
 
     def _lines(self, write: Callable, bold: str) -> list[list[str]]:
         "Header and rows as written cells; `bold` is the form of the best of a row"
-        columns = self.columns()
-        lines = [[write(text) for text in (self.corner, *(column.title for column in columns))]]
+        columns, corner = self.columns(), self.corner
+        if self.metric and self.rows:  # that of every row
+            corner = columns.pop(0).texts[0]
+        lines = [[write(text) for text in (corner, *(column.title for column in columns))]]
         for i, row in enumerate(self.rows):
-            best, cells = self.best(row), [write(row.name)]
+            best, cells = self.best(row), [write(self.row_words(row))]
             for column in columns:
                 text = write(column.texts[i])
                 cells.append(bold % text if column.key and column.key == best else text)
@@ -245,14 +318,19 @@ class ResultTable:
         """Write the table in Markdown; see `Results.to_markdown`."""
         head, *rows = self._lines(markdown_text, '**%s**')
         lines = [head, ['---'] * len(head), *rows]
-        return '\n'.join('| ' + ' | '.join(line) + ' |' for line in lines) + '\n'
+        text = '\n'.join('| ' + ' | '.join(line) + ' |' for line in lines) + '\n'
+        return text + f'\n{markdown_text(self.notes())}\n' * bool(self.notes())
 
     def latex(self) -> str:
         """Write the table in LaTeX; see `Results.to_latex`."""
         head, *rows = self._lines(latex_text, r'\textbf{%s}')
         lines = [rf'\begin{{tabular}}{{{"l" * len(head)}}}', r'\toprule', ' & '.join(head) + r' \\', r'\midrule']
-        lines += [' & '.join(row) + r' \\' for row in rows]
-        return '\n'.join([*lines, r'\bottomrule', r'\end{tabular}']) + '\n'
+        for row, cells in zip(self.rows, rows):
+            lines += [r'\midrule'] * (self.metric != '' and row.name == 'mean' and len(rows) > 1)
+            lines.append(' & '.join(cells) + r' \\')
+        note = latex_text(self.notes())
+        below = [rf'\multicolumn{{{len(head)}}}{{l}}{{{note}}} \\'] * bool(note)
+        return '\n'.join([*lines, r'\bottomrule', *below, r'\end{tabular}']) + '\n'
 
     def csv(self, path: str | Path) -> Path:
         """Write the table as a CSV file; see `Results.to_csv`."""
@@ -280,6 +358,12 @@ def shown_metrics(results, task: str) -> list[str]:
     return [name for name in headlines if name in known]
 
 
+def _blocks(table: pd.DataFrame) -> str:
+    "Write a table, its columns in blocks one below the other where they are wider than the terminal"
+    text = table.to_string(na_rep='–', line_width=get_terminal_size((100, 24)).columns)
+    return re.sub(r' *\\$', '', text, flags=re.MULTILINE)  # pandas marks lines that continue
+
+
 def summary_lines(results) -> list[str]:
     """Describe results in lines: tables, warnings, reasons, notes; of many representations or recordings how many."""
     own = results.own or results.methods
@@ -295,10 +379,15 @@ def summary_lines(results) -> list[str]:
         lines.append(f'{", ".join(own)} in {task}' + (f': {about}' if about else ''))
         for metric in shown_metrics(results, task):
             if metric:
-                label, best = results.metric(metric).label, results.metric(metric).best
+                label, best = results.metric(metric).label + codes_words(results, metric), results.metric(metric).best
                 lines.append(label if best in (1, float('inf')) else f'{label} (best: {best:g})')
-            table = results.targets(metric, task).round(2) if metric else results.table(task)
-            lines += [table.to_string()] if len(table) else []
+                table = results.targets(metric, task).round(2).drop('mean of groups', errors='ignore')
+                targets = [name for name in table.index if name != 'mean']
+                table = table.rename(index={'mean': mean_words(results, task, targets)} if targets else {})
+                table[unscored_references(results, task)] = np.nan
+            else:
+                table = results.table(task)
+            lines += [_blocks(table)] if len(table) else []
         lines += [f'  warning: {line}' for line in cell_lines(results, results.warnings, task)]
         lines += [f'  no score: {line}' for line in cell_lines(results, results.reasons, task)]
         words = left_out_words(results, task)
@@ -310,6 +399,13 @@ def summary_lines(results) -> list[str]:
 def counted(n: int, what: str) -> str:
     """Write a number with its noun: `1 episode`, `1,200 episodes`."""
     return f'{n:,} {what}' if n == 1 else f'{n:,} {what}s'
+
+
+def unscored_references(results, task: str) -> list[str]:
+    """List the references without any score in a recording, such as those for which the time was up."""
+    scored = {*results.scores.loc[results.scores['task'] == task, 'method']}
+    asked = {method for method, where, _ in results.reasons if where == task}
+    return [name for name in results.references if name in asked - scored]
 
 
 def recording_words(results, task: str) -> str:
@@ -325,16 +421,28 @@ def recording_words(results, task: str) -> str:
 
 
 def left_out_words(results, task: str) -> str:
-    """Name the factors of a recording that no question was asked about, with the reason; '' for none."""
+    """Name the factors of a recording that no question was asked about, with the reason, and those that only some
+    questions could be asked about; '' for none."""
     found = [f'{factor} ({reason})' for (where, factor), reason in results.left_out.items() if where == task]
+    skipped = {}  # factor -> questions
+    for (_, where, question), answer in results.answers.items():
+        for what in answer.about.get('left_out', {}) if where == task else ():
+            if what.startswith('factor '):
+                skipped.setdefault(what.removeprefix('factor '), {})[question] = True
+    found += [f'{factor} by {", ".join(names)}' for factor, names in skipped.items()]
     return f'not asked: {", ".join(found)}' if found else ''
 
 
 def cell_lines(results, texts: Mapping[tuple[str, str, str], str], task: str) -> list[str]:
-    """List the warnings or reasons of representations of `own` in a recording, a line for each text."""
+    """List the warnings or reasons of representations of `own`, and of references without a score, in a recording.
+
+    There is a line for each text.
+    """
     found, own = {}, results.own
-    names_of_own = {*own}
+    names_of_own, unscored = {*own}, {*unscored_references(results, task)}
     for (method, where, question), text in texts.items():
-        if method in names_of_own and where == task:
+        if where == task and method in names_of_own:
             found.setdefault(text, {}).setdefault(question if len(own) == 1 else f'{method}, {question}')
+        elif where == task and method in unscored:
+            found.setdefault(text, {}).setdefault(method)  # once for all questions
     return [f'{"; ".join(names) if len(own) > 1 else ", ".join(names)}: {text}' for text, names in found.items()]

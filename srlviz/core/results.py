@@ -17,11 +17,11 @@ import pandas as pd
 
 import srlviz
 from .metrics import Metric, questions as all_questions
-from .names import printable, unique_name, unknown
+from .names import printable, shown_method, unique_name, unknown
 from .questions import Answer, Question
 from .recordings import Recording
 from .result_tables import CELL, INTERVAL_COLUMNS, MOMENT_COLUMNS, Lazy, ResultTable
-from .result_tables import answer_intervals, cells_of, stacked, summary_lines
+from .result_tables import answer_intervals, cells_of, mean_words, stacked, summary_lines, value_words
 from .saved_results import about_recording, read_results, save_results
 from .scores import check_scores, merge_scores
 
@@ -198,6 +198,42 @@ class Results:
         if name and name not in known:
             raise unknown(kind, f'{name!s:.80}', known)
         return name or next(iter(known), '')
+
+    def caption(
+        self, method: str = '', task: str = '', question: str = '', intervals: bool = False, versus: str = ''
+    ) -> str:
+        """Write the verdict on a representation in one sentence, to stand below a figure; see `Answer.caption`.
+
+        Parameters
+        ----------
+        method, task : '' takes the first;  question : '' takes the first that has an answer
+        intervals : whether each score has its interval over episodes
+        versus : a representation to compare with: the sentence ends with the paired difference of the means
+        """
+        method = self._one('method', method, self.methods)
+        task = self._one('task', task, self.tasks)
+        answered = [name for name in self.questions if (method, task, name) in self.answers]
+        question = self._one('question', question, self.questions) if question or not answered else answered[0]
+        label = shown_method(self.label(method, question, task))
+        if question in answered:
+            answer = self.answers[method, task, question]
+            words = answer.caption(label, intervals=intervals)
+            return f'{words} {self._difference_words(method, task, question, versus)}' if versus else words
+        return f'{label} has no score: {self.reasons.get((method, task, question), "it was not measured")}.'
+
+    def _difference_words(self, method: str, task: str, question: str, versus: str) -> str:
+        "The paired difference of a mean to that of another representation, in one sentence"
+        cell = (self._one('method', versus, self.methods), task, question)
+        names = [shown_method(self.label(name, question, task)) for name in (method, versus)]
+        if cell not in self.answers:
+            return f'{names[1]} has no score: {self.reasons.get(cell, "it was not measured")}.'
+        answer, metric = self.answers[method, task, question], self.questions[question].headline
+        rows = answer_intervals(answer, self.answers[cell])
+        means = rows[(rows['metric'] == metric) & (rows['target'] == 'mean')]
+        if means['difference'].isna().all():  # also where a metric has no mean
+            return f'{" − ".join(names)}: not compared: they are about other rows, or no mean has an interval.'
+        over = mean_words(self, task, [name for name in answer.values(metric).dropna().index if name != 'mean'])
+        return f'{" − ".join(names)}, {over}: {value_words(means.iloc[0], "difference")}.'
 
     def label(self, method: str, question: str, task: str) -> str:
         """Name a representation as it was asked: `net · standardized` for `probe · standardized`.
@@ -432,13 +468,23 @@ class Results:
         """Write `table` as a CSV file; the numbers of `intervals()` are for other programs."""
         return ResultTable(self, task, metric).csv(path)
 
-    def to_markdown(self, task: str = '', metric: str = '') -> str:
-        """Write `table` in Markdown, the best of a row in bold where `rank` separates it from all others."""
-        return ResultTable(self, task, metric).markdown()
+    def to_markdown(self, task: str = '', metric: str = '', differences: bool = True) -> str:
+        """Write `table` in Markdown, the best of a row in bold where `rank` separates it from all others.
 
-    def to_latex(self, task: str = '', metric: str = '') -> str:
-        """Write `table` in LaTeX (package booktabs), the best of a row in bold where `rank` separates it."""
-        return ResultTable(self, task, metric).latex()
+        Parameters
+        ----------
+        task, metric : as of `table`; the metric of all rows stands in the corner
+        differences : whether there are columns of differences to the baseline
+        """
+        return ResultTable(self, task, metric, differences).markdown()
+
+    def to_latex(self, task: str = '', metric: str = '', differences: bool = True) -> str:
+        """Write `table` in LaTeX (package booktabs), the best of a row in bold where `rank` separates it.
+
+        Parameters are those of `to_markdown`. Every name is escaped; `latex_text` of `srlviz.core.result_tables` does
+        this for captions.
+        """
+        return ResultTable(self, task, metric, differences).latex()
 
     def save(self, folder: str | Path, data: bool = True) -> Path:
         """Save to a new folder, which `srlviz.load` opens; see `save_results`.

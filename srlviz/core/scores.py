@@ -494,7 +494,8 @@ def paper_scores(study: str | None = None) -> pd.DataFrame:
 # %% ../../nbs/00_core/05_scores.ipynb #74ecd622
 @cache
 def _paper_methods() -> dict[str, str]:
-    return {m.replace('_', ''): m for m in paper_scores('atari')['method'].unique()}
+    scores = pd.read_csv(sample_path('paper_scores.csv'), usecols=['study', 'method'])  # without the checks of metrics
+    return {m.replace('_', ''): m for m in scores.loc[scores['study'] == 'atari', 'method'].unique()}
 
 
 def spell_method(name: str) -> str:

@@ -7,13 +7,13 @@ __all__ = ['MAX_CLASSES', 'FACTOR_KINDS', 'plain_values', 'as_text', 'without_mi
            'as_float32']
 
 # %% ../../nbs/00_core/02_values.ipynb #536f2d1f
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 
 from .storage import KINDS, check_words
+from .warn import warn
 
 # %% ../../nbs/00_core/02_values.ipynb #54b44a13
 def plain_values(x, what: str) -> tuple[np.ndarray, tuple[str, ...]]:
@@ -211,10 +211,9 @@ def as_float32(x: np.ndarray, what: str) -> np.ndarray:
         if lost.sum() > 0.2 * changes.sum():
             constant = np.floor(np.nanmin(before[:, i]))
             cure = f"subtract a constant from it, such as {constant:.15g}" if constant else "give it fewer digits"
-            warnings.warn(
+            warn(
                 f"{name} loses precision as float32: {lost.sum():,} of {changes.sum():,} changes from row to row vanish"
-                f"; {cure}",
-                stacklevel=3,
+                f"; {cure}"
             )
             break
     return cast

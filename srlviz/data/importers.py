@@ -6,7 +6,7 @@
 __all__ = ['from_rollout', 'Video', 'add_video', 'load_csv', 'load_minari', 'load_lerobot']
 
 # %% ../../nbs/02_data/02_importers.ipynb #bc8271a7
-import math, re, warnings
+import math, re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -30,6 +30,7 @@ from . import tables
 from .tables import MAX_COLUMNS
 from ..core.storage.video import FilmFile, display_turn, open_video, shown_size
 from ..core.storage.parquet import open_footer, read_groups, read_table
+from ..core.warn import warn
 
 # %% ../../nbs/02_data/02_importers.ipynb #3be90a71
 def _stack_steps(steps: Sequence[Mapping]) -> dict[str, np.ndarray]:
@@ -277,7 +278,7 @@ def add_video(
         episodes.append(e.replace(obs={**e.obs, name: FilmRows(film, rows)}))
     if mismatches:
         others = f" (and {len(mismatches) - 1} more videos)" if len(mismatches) > 1 else ''
-        warnings.warn(f"{mismatches[0]}{others}; is `hz` the rate of the rows?", stacklevel=2)
+        warn(f"{mismatches[0]}{others}; is `hz` the rate of the rows?")
     return recording.replace(episodes=episodes)
 
 
@@ -569,7 +570,7 @@ class _MinariEpisodes(Sequence):
         available = {k: v for k, v in infos.items() if _is_factor(v, n)}
         short = [k for k, v in infos.items() if _is_factor(v, n - 1)]
         if short and factors is None:
-            warnings.warn(f"{_short_infos(short)}; they are left out", stacklevel=3)
+            warn(f"{_short_infos(short)}; they are left out")
         if isinstance(dataset.observation_space, spaces.Dict) and factors is not None:
             available |= _leaves(first.observations)
         self.factors = [*available] if factors is None else list(factors)

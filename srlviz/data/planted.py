@@ -33,12 +33,14 @@ class Plan:
     share : of the rows in which the class is 1
     held : number of factors that have a code; None for all
     angle : by which codes 0 and 1, 2 and 3, ... are rotated, in degrees
+    mixtures : number of codes that are random mixtures of all factors, in place of one code for each factor; 0 for none
     spare : number of further codes of each factor
     idle : number of codes of pure noise
     noise : standard deviation of the noise of codes
     squash, tail : a of codes tanh(a x) and sinh(a x); 0 leaves them as they are
     circle : codes are sine and cosine of an angle that covers this share of a circle; 0 leaves them as they are
     outlier : what is added to all codes of a single row of 'probe'
+    glitch : what is added to all numbers among the factors in that row
     """
 
     n_factors: int = within(6, 2)
@@ -51,6 +53,7 @@ class Plan:
     share: float = within(0.5, 0, 1)
     held: int | None = within(None, 1)
     angle: float = within(0.0)
+    mixtures: int = within(0, 0)
     spare: int = within(0, 0)
     idle: int = within(0, 0)
     noise: float = within(0.1, 0)
@@ -58,6 +61,7 @@ class Plan:
     tail: float = within(0.0, 0)
     circle: float = within(0.0, 0, 1)
     outlier: float = within(0.0)
+    glitch: float = within(0.0)
 
     def __post_init__(self):
         for field in fields(self):
@@ -70,6 +74,9 @@ class Plan:
         sine, cosine = np.sin(np.radians(self.angle)), np.cos(np.radians(self.angle))
         for i in range(0, self.n_factors - 1, 2):
             mixing[i : i + 2, i : i + 2] = [[cosine, -sine], [sine, cosine]]
+        if self.mixtures:
+            shape = self.mixtures, self.n_factors
+            mixing = np.random.default_rng(0).normal(0, self.n_factors**-0.5, shape)
         idle = np.zeros((self.idle, self.n_factors))
         return np.concatenate([*[mixing[: self.held]] * (1 + self.spare), idle])
 
@@ -141,13 +148,15 @@ def planted(plan: Plan = Plan(), seed: int = 0) -> Recording:
     factors['class'] = (z[:, -1] > norm.ppf(1 - plan.share)).astype(int)
     recording = Recording.from_arrays(dict(codes=codes), episode=episode, factors=factors, about=about, name='planted')
     recording = recording.with_split(seed, probe=0.6, valid=0.2, test=0.2)
-    if not plan.outlier:
+    if not (plan.outlier or plan.glitch):
         return recording
     episodes = [*recording]
-    first = int(np.flatnonzero(recording.split == 'probe')[0])
-    glitch = episodes[first].obs['codes'].copy()
-    glitch[0] += plan.outlier
-    episodes[first] = episodes[first].replace(obs=dict(codes=glitch))
+    k = int(np.flatnonzero(recording.split == 'probe')[0])
+    first_row = np.arange(len(episodes[k])) == 0
+    wrong_codes = episodes[k].obs['codes'] + plan.outlier * first_row[:, None]
+    wrong_factors = {name: episodes[k].factors[name] + plan.glitch * first_row for name in factors if name != 'class'}
+    wrong_factors = dict(episodes[k].factors) | wrong_factors
+    episodes[k] = episodes[k].replace(obs=dict(codes=wrong_codes), factors=wrong_factors)
     return recording.replace(episodes=episodes)
 
 # %% ../../nbs/02_data/06_planted.ipynb #4acd39b6
@@ -194,6 +203,12 @@ DIALS: dict[str, Dial] = {
         'Codes mix factors in pairs; together they know as much as before.',
         ('disentanglement', 'completeness'),
     ),
+    'mixed': Dial(
+        'mixtures',
+        (0, 8, 16, 32, 64, 128),
+        'Each code is a random mixture of all factors; of many, some are near each factor by accident.',
+        ('disentanglement', 'completeness'),
+    ),
     'squashed': Dial(
         'squash',
         (0.0, 0.5, 1.0, 1.5, 2.0, 3.0),
@@ -216,6 +231,11 @@ DIALS: dict[str, Dial] = {
         'outlier',
         (0.0, 10.0, 30.0, 100.0, 1e3, 1e4),
         'One row of the codes is wrong, and rules squares and ranges.',
+    ),
+    'factor outlier': Dial(
+        'glitch',
+        (0.0, 10.0, 30.0, 100.0, 1e3, 1e4),
+        'One row of the factors is wrong, and rules squares and ranges.',
     ),
     'rare class': Dial(
         'share',

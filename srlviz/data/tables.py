@@ -6,7 +6,7 @@
 __all__ = ['MAX_COLUMNS', 'read_table', 'read_tables', 'plain_numbers', 'table_header']
 
 # %% ../../nbs/02_data/05_tables.ipynb #a8d3f510
-import csv, re, warnings
+import csv, re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -21,6 +21,7 @@ from pyarrow import csv as arrow_csv
 from ..core.files import MISSING_WORDS, is_number_word, max_unpacked, open_file, reading
 from ..core.files import table_head, table_rows, table_text
 from ..core.storage.parquet import open_footer, read_groups
+from ..core.warn import warn
 
 # %% ../../nbs/02_data/05_tables.ipynb #e7150bc2
 _SEPARATORS = ',;\t|'
@@ -297,17 +298,15 @@ def _find_format(columns: dict[str, pa.ChunkedArray], texts: Sequence[str], mark
     if sep == ';' and thousands is None and not is_shown:  # another column decides
         k = suspects[0]
         word = _first_cell(columns[k], pc.invert(_matches(columns[k], _PLAIN)))[1]
-        warnings.warn(
+        warn(
             f"the column {k!r:.80} has {word!r:.60}, read as {float(word.replace(',', '')):.15g}; if the comma stands "
-            "before decimals, give decimal=',', and if not, thousands=','",
-            stacklevel=5,
+            "before decimals, give decimal=',', and if not, thousands=','"
         )
     if sep == ',' and form == _COMMA:
         k, _, word = only[form]
-        warnings.warn(
+        warn(
             f"the column {k!r:.80} has {word!r:.60}, read with a decimal comma although commas separate cells; give "
-            "decimal=',' if it is one, and decimal='.' if these are no numbers",
-            stacklevel=5,
+            "decimal=',' if it is one, and decimal='.' if these are no numbers"
         )
     return form
 
@@ -337,10 +336,9 @@ def _warn_of_points(numbers: dict[str, pa.ChunkedArray]) -> None:
             if len(with_point):
                 shown.setdefault(k, with_point[0].as_py())
     for k, word in [*shown.items()][:1]:
-        warnings.warn(
+        warn(
             f"the column {k!r:.80} has {word!r:.60}, read as {float(word):g}; if the point stands between thousands, "
-            "give thousands='.', and if not, decimal='.'",
-            stacklevel=6,
+            "give thousands='.', and if not, decimal='.'"
         )
 
 # %% ../../nbs/02_data/05_tables.ipynb #61d8a7f2

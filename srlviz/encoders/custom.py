@@ -6,7 +6,6 @@
 __all__ = ['kept_outputs', 'layer_codes', 'as_encoder', 'layer_encoders']
 
 # %% ../../nbs/03_encoders/01_custom.ipynb #a3930fe7
-import warnings
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager, suppress
 from copy import deepcopy
@@ -27,6 +26,7 @@ from ..core.states import stepped_states
 from ..core.training import evaluation_mode
 from ..core.values import as_float32
 from .frames.cnn import frame_shape
+from ..core.warn import warn
 
 # %% ../../nbs/03_encoders/01_custom.ipynb #2eecc34d
 _LAYOUTS = ('NCHW', 'NHWC')
@@ -377,10 +377,9 @@ def _check_rows(net, encode: Callable, x: torch.Tensor, codes: np.ndarray) -> bo
         raise ValueError(f"{name} gives equal input other codes in its next call, so it keeps a state; {_AS_MEMORY}")
     noise = _changed(other_seed, first, spread)
     if noise:
-        warnings.warn(
+        warn(
             f"{name} gives equal input different codes{_by_up_to(noise)}: it draws random numbers in evaluation mode, "
-            "too, as does F.dropout without training=self.training, or a sampled code; return the mean instead",
-            stacklevel=4,
+            "too, as does F.dropout without training=self.training, or a sampled code; return the mean instead"
         )
         return True
     raise ValueError(

@@ -143,7 +143,7 @@ def code_fingerprint(function: Callable, names: Mapping, seen: set) -> str:
     return repr(parts) + ''.join(code_fingerprint(f, names, seen) for f in callees(function, scope).values())
 
 # %% ../../nbs/01_envs/03_kernels.ipynb #b58ba61c
-def _rebind(function: Callable, names: Mapping, memo: dict) -> types.FunctionType:
+def _rebind(function: Callable, names: Mapping, memo: dict, boundscheck: bool = False) -> types.FunctionType:
     """Copy `function` with compiled functions in place of plain ones, and with `names`.
 
     Its qualified name, and with it the symbols of its machine code, includes a hash of the code. numba numbers record
@@ -151,19 +151,20 @@ def _rebind(function: Callable, names: Mapping, memo: dict) -> types.FunctionTyp
     confused when a third loads both.
     """
     scope = scope_of(function, names)
-    inner = {k: compile_with_callees(f, names, memo) for k, f in callees(function, scope).items()}
+    inner = {k: compile_with_callees(f, names, memo, boundscheck) for k, f in callees(function, scope).items()}
     copy = types.FunctionType(function.__code__, scope | inner, function.__name__)
-    number = zlib.crc32(f"{names.get('LAYOUT')} {code_fingerprint(function, names, set())}".encode())
+    version = names.get('LAYOUT'), 'boundscheck' if boundscheck else ''
+    number = zlib.crc32(f"{version} {code_fingerprint(function, names, set())}".encode())
     copy.__qualname__ = f"{function.__name__}.{number:08x}"
     return copy
 
 
-def compile_with_callees(function: Callable, names: Mapping, memo: dict) -> Callable:
+def compile_with_callees(function: Callable, names: Mapping, memo: dict, boundscheck: bool = False) -> Callable:
     "Compile `function` and every plain function that it calls; `memo` has those already compiled."
     from numba import njit
 
     if function not in memo:
-        memo[function] = njit(_rebind(function, names, memo))
+        memo[function] = njit(_rebind(function, names, memo, boundscheck), boundscheck=boundscheck)
     return memo[function]
 
 # %% ../../nbs/01_envs/03_kernels.ipynb #419f4f18
@@ -189,23 +190,30 @@ def _tolerate_broken_cache(dispatcher):
     return dispatcher
 
 
-def cached(function: types.FunctionType, nogil: bool = False) -> Callable:
+def cached(function: types.FunctionType, nogil: bool = False, boundscheck: bool = False) -> Callable:
     """Compile a function at its first call, with its machine code cached on disk if possible.
 
-    With `nogil`, it releases the GIL.
+    With `nogil`, it releases the GIL; with `boundscheck`, an index outside its array is an IndexError.
     """
     from numba import config, njit
 
     if config.DISABLE_JIT:
         return function
     try:
-        return _tolerate_broken_cache(njit(cache=True, nogil=nogil)(function))
+        return _tolerate_broken_cache(njit(cache=True, nogil=nogil, boundscheck=boundscheck)(function))
     except RuntimeError:
-        return njit(function, nogil=nogil)  # numba found no writable folder
+        return njit(function, nogil=nogil, boundscheck=boundscheck)  # numba found no writable folder
 
 
 def compiled(
-    template: Callable, owner: type, home: Callable, names: Mapping, memo: dict, version: str, nogil: bool = False
+    template: Callable,
+    owner: type,
+    home: Callable,
+    names: Mapping,
+    memo: dict,
+    version: str,
+    nogil: bool = False,
+    boundscheck: bool = False,
 ) -> Callable:
     """Compile a template for a class.
 
@@ -218,16 +226,17 @@ def compiled(
     memo : functions already compiled with these `names`; it grows
     version : what else determines the machine code, such as the layout of its arguments
     nogil : release the GIL; for functions that take longer than switching threads
+    boundscheck : raise an IndexError where an index is outside its array, instead of writing to other memory
 
     Returns
     -------
     A numba function, compiled or loaded from disk at its first call
     """
-    copy = _rebind(template, names, memo)
+    copy = _rebind(template, names, memo, boundscheck)
     place = home.__code__
     copy.__code__ = copy.__code__.replace(co_filename=place.co_filename, co_firstlineno=place.co_firstlineno)
-    kind = 3 if nogil else 2  # numba's cache does not distinguish these
+    kind = (3 if nogil else 2) + 2 * boundscheck  # numba's cache does not distinguish these
     number = zlib.crc32(f"{kind} {version} {code_fingerprint(template, names, set())}".encode())
     copy.__module__ = owner.__module__
     copy.__qualname__ = f"{owner.__name__}{template.__name__}.{number:08x}"
-    return cached(copy, nogil)
+    return cached(copy, nogil, boundscheck)

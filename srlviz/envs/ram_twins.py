@@ -47,8 +47,14 @@ def draw(ale, state, frames: int, address: int | None = None, values: Sequence[i
     ale : `ale_py.ALEInterface`
     state : that it cloned
     frames : emulator frames, at least 2, without an action
-    address, values : a byte to set before each frame
+    address, values : a byte, and its value before each frame
+
+    Raises
+    ------
+    ValueError : if there is not one value for each frame
     """
+    if address is not None and np.shape(values) != (frames,):
+        raise ValueError(f'values must be {frames} numbers, one for each frame; got {values!r:.80}')
     ale.restoreSystemState(state)
     path, screens = [], []
     for k in range(frames):

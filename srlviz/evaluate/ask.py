@@ -29,7 +29,8 @@ from ..core.jobs.progress import Bar
 from ..core.metrics import questions as all_questions
 from ..core.names import catalog, printable, spelled, unknown
 from ..core.questions import Answer, Question, asked_together, load_answers, save_answers
-from ..core.questions import doubt_lines, warning_lines, warning_words, with_question_split
+from ..core.questions import OF_EPISODES, doubt_lines, factors_read, find_numbers
+from ..core.questions import warning_lines, warning_words, with_question_split
 from ..core.recipes import Unknown, content_of, reached_modules, recipe, stamp
 from ..core.recordings import Recording, code_arrays, episode_codes
 from ..core.results import Results
@@ -218,6 +219,14 @@ def representation_name(representation) -> str:
     return f'{method_name(net)} {layer}' if layer else method_name(net)
 
 
+def _instead(name: str) -> str:
+    "What to write instead of a name"
+    known = {spell_method(cls.__name__): cls for cls in catalog('encoders').values()}
+    named = [known[name]] if name in known else [cls for cls in known.values() if name in getattr(cls, 'looks', {})]
+    write = f'write {named[0].__name__}(), of {named[0].__module__}; ' if named else ''
+    return f'{write}srlviz.probe(net, ..., baselines=[...]) and srlviz.scorecard look names up'
+
+
 def _by_name(given) -> dict:
     "Representations by name"
     if isinstance(given, Mapping):
@@ -229,14 +238,15 @@ def _by_name(given) -> dict:
     else:
         several = [*given] if is_codes(given) else [given]
         if any(isinstance(x, str) for x in several):
-            raise ValueError(f"representations has a name, {given!r:.80}; srlviz.scorecard looks names up")
+            name = next(x for x in several if isinstance(x, str))
+            raise ValueError(f"representations has a name, {given!r:.80}; {_instead(name)}")
         named = {representation_name(x): x for x in several}
         if len(named) < len(several):
             raise ValueError("two representations have one name; give them names: {'a': ..., 'b': ...}")
     for name, x in named.items():
         for one in x.values() if isinstance(x, Mapping) else [x]:
             if isinstance(one, str):
-                raise ValueError(f"{name} is a name, {one!r:.80}; srlviz.probe and srlviz.scorecard look names up")
+                raise ValueError(f"{name} is a name, {one!r:.80}; {_instead(one)}")
             if not is_codes(one) and not callable(getattr(one, 'encode', None)):
                 advice = 'srlviz.encoders.custom.as_encoder(net) makes one of a network or a function'
                 raise ValueError(
@@ -340,7 +350,7 @@ def ask(
     _check_names(by_name, recordings, fit, references, baseline, columns)
     own = [name for name in by_name if name not in references]
     names = own + [name for name in by_name if name in references]
-    with Bar(total=len(names) * len(recordings), unit=' rows', disable=not progress) as bar:
+    with Bar(total=len(names) * len(recordings), unit='row', disable=not progress) as bar:
         for name in names:
             for task in recordings:
                 bar.set_description(f'{name} in {task}')
@@ -397,6 +407,7 @@ class _Run:
     failures: dict = field(default_factory=dict)
     n_codes: dict = field(default_factory=dict)
     damaged: dict = field(default_factory=dict)  # task -> sentences
+    _unread: dict = field(default_factory=dict)  # task -> question -> reason
 
     def ask(self, method: str, task: str, representation) -> None:
         "Ask all questions about a representation in a recording"
@@ -407,6 +418,11 @@ class _Run:
         if task not in self.recordings:
             self.recordings[task] = with_question_split(self.given[task])
         recording = self.recordings[task]
+        unread = self.unread(task)
+        if self.is_of_episodes(representation, recording):
+            unread = dict.fromkeys(self.asked, OF_EPISODES)
+        if self.asked and len(unread) == len(self.asked):  # without questions the encoder is fitted, and nothing else
+            return self.refuse(method, task, unread)
         few = self.too_few(int(recording.lengths[recording.split == 'test'].sum()), task)
         try:
             fitted, paths = self.prepared(method, task, representation, recording)
@@ -445,6 +461,30 @@ class _Run:
                     why = answer.unscored.get('mean', 'it has no value for any target')
                     reasons.setdefault(name, f'{answer.metric(answer.question.headline).label}: {why}')
         self.refuse(method, task, reasons)
+
+    def is_of_episodes(self, representation, recording: Recording) -> bool:
+        "Whether an encoder says that it codes whole episodes, where all questions and factors are about steps"
+        if is_codes(representation) or getattr(representation, 'level', '') != 'episode' or not recording.factors:
+            return False
+        if getattr(representation, 'modality', '') not in ('', *recording[0].obs):
+            return False  # its fit says at once that what it reads is missing
+        pairs_steps = all(type(question).pair is Question.pair for question in self.asked.values())
+        return pairs_steps and all(np.shape(values) for values in recording[0].factors.values())
+
+    def unread(self, task: str) -> dict[str, str]:
+        "The reasons of questions that read no factor of a recording, such as those about numbers where all are classes"
+        if task not in self._unread:
+            recording, reasons = self.recordings[task], {}
+            if any(question.reads != 'any' for question in self.asked.values()):
+                factors = dict(steps=recording.steps().drop(columns=['episode', 't']))
+                numbers = find_numbers(factors, {f.name: f.kind for f in recording.factors})
+                for name, question in self.asked.items():
+                    try:
+                        factors_read(question, factors, numbers)
+                    except ValueError as e:
+                        reasons[name] = str(e)
+            self._unread[task] = reasons
+        return self._unread[task]
 
     def prepared(self, method: str, task: str, representation, recording: Recording) -> tuple:
         "The representation with its codes, which are made when they are used; and the files of cached answers"

@@ -558,6 +558,32 @@ class ProbeResult(Answer):
         if not isinstance(self.about.get('n_codes'), int) or self.about['n_codes'] != weight.shape[2]:
             raise ValueError(f"n_codes is {self.about.get('n_codes')!r:.20}, the weight is of {weight.shape[2]}")
 
+    def majority(self) -> dict[str, int]:
+        """Return the most frequent value of each variable in 'probe'; {} if these were not counted."""
+        trained = self.value_counts
+        trained = trained[trained['split'] == 'probe'].sort_values('n', ascending=False, kind='stable')
+        return trained.drop_duplicates('variable').set_index('variable')['value'].to_dict()
+
+    def level(self, metric: str) -> tuple[str, pd.Series | None]:
+        """Return the chance level of a metric; if it was not measured, the score of the majority class."""
+        majority = self.majority()
+        if self.permuted is not None or not len(self.truth) or not {*self.truth} <= {*majority}:
+            return super().level(metric)
+        constant = pd.DataFrame(majority, self.truth.index)[list(self.truth)]
+        return 'majority', Answer(self.question, self.truth, constant).values(metric)
+
+    def remarks(self) -> dict[str, dict[str, str]]:
+        """Say what a reader of a score has to know; constant codes predict one value by design."""
+        found = {} if self.constant else super().remarks()
+        majority = self.majority()
+        for name, marks in found.items():
+            if self.predicted[name].iloc[0] == majority.get(name):
+                words = marks['≡'].removesuffix('.')
+                marks['≡'] = f'{words}, as the majority class does, which needs no code.'
+        for name in _unconverged(self)['variable']:
+            found.setdefault(name, {})['*'] = 'Its probe has not converged.'
+        return found
+
     @property
     def notes(self) -> list[str]:
         words = caveat_words(self.caveats)

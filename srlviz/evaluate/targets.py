@@ -7,7 +7,6 @@ __all__ = ['TIME', 'PROTOCOLS', 'landing_targets', 'window_codes', 'score_target
            'load_targets', 'make_targets', 'save_targets']
 
 # %% ../../nbs/06_evaluate/06_targets.ipynb #8b7a800d
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -22,6 +21,7 @@ from ..core.recordings import Recording
 from .prediction.heads import SELECT, fit_head, standardized
 from .prediction.target_scores import TargetScores, output_scores, platt, window_errors
 from .prediction.target_table import STATE, Targets, load_targets, make_targets, save_targets
+from ..core.warn import warn
 
 # %% ../../nbs/06_evaluate/06_targets.ipynb #dd260680
 _all_ = ['Targets', 'TargetScores', 'load_targets', 'make_targets', 'save_targets']
@@ -236,7 +236,7 @@ def fit_targets(
     unscored = _unscored(targets, splits)
     if unscored:
         listed = ', '.join(f'{output} ({why})' for output, why in unscored.items())
-        warnings.warn(f"nothing can be learned or tested, and there is no score, of {listed}", stacklevel=2)
+        warn(f"nothing can be learned or tested, and there is no score, of {listed}")
     X = {s: x[rows] for s, rows in splits.items()}
     X = standardized(X) if q.norm == 'standardize' else X
     options = dict(select=q.select, seed=seed, epochs=q.epochs, patience=q.patience, k=q.k, device=q.device)

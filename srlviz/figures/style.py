@@ -8,13 +8,13 @@ __all__ = ['PALETTE', 'SYMBOLS', 'CATEGORIES', 'NO_VALUE', 'LEGEND_RIGHT', 'spli
 
 # %% ../../nbs/07_figures/03_style.ipynb #eae817e7
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from zlib import crc32
 
 import plotly.graph_objects as go
 
-from ..core.names import look_of
-from .inks import ABSENT, GRID, INK, MUTED, SEQUENTIAL, ink
+from ..core.names import Look, look_of, looks
+from .inks import ABSENT, GRID, INK, MUTED, PAPER, SEQUENTIAL, ink
 from .markup import unlinked_figure
 from .pictures import Picture
 
@@ -72,10 +72,10 @@ def category_color(value: int, n: int | None = None, pair: int = 0) -> str:
     return CATEGORIES[value % len(CATEGORIES)]
 
 
-def category_key(names: Sequence[str], max_length: int = 60, pair: int = 0) -> str:
+def category_key(names: Sequence[str], max_length: int = 60, pair: int = 0, colors: Mapping[str, str] = {}) -> str:
     """Make a one-line colour key of a category, as text of a figure, cut to `max_length` letters.
 
-    `pair` is that of `category_color`.
+    `pair` is that of `category_color`; `colors` are those of names that have their own. The square of paper is a frame.
     """
     parts, room = [], max_length
     for k, name in enumerate(names):
@@ -83,7 +83,9 @@ def category_key(names: Sequence[str], max_length: int = 60, pair: int = 0) -> s
         if room < 0 and parts:
             parts.append('…')
             break
-        parts.append(f'<span style="color:{category_color(k, len(names), pair)}">■</span> {name}')
+        color = colors.get(name) or category_color(k, len(names), pair)
+        square, color = ('□', INK) if color == PAPER else ('■', color)
+        parts.append(f'<span style="color:{color}">{square}</span> {name}')
     return '  '.join(parts)
 
 # %% ../../nbs/07_figures/03_style.ipynb #e11442bf
@@ -105,7 +107,7 @@ _LABELS = {
 def pretty(name: str) -> str:
     """Return the display name of a name in a score table: `ST-DIM · standardized` for `st_dim · standardized`."""
     head, variant = split_method(name)
-    words = _LABELS.get(head) or look_of(head).label or (head[:1].upper() + head[1:]).replace('_', ' ')
+    words = _LABELS.get(head) or looks().get(head, Look()).label or (head[:1].upper() + head[1:]).replace('_', ' ')
     return f'{words} · {variant}' if variant else words
 
 # %% ../../nbs/07_figures/03_style.ipynb #e0b31b84

@@ -45,7 +45,8 @@ def linear_attention(
     q, k, v = (chunked(z, C) for z in (q, k, v))  # (B, n, C, ...)
     last = seen[:, :, -1:]
     inside = (q @ k.mT * (seen == seen.mT).tril()) @ v
-    new, continues = (k * (seen == last)).mT @ v, (last == 0).to(q.dtype)
+    new = (k * (seen == last)).mT @ v
+    continues = (last == 0).to(q.dtype)
     previous = []
     for new_c, on_c in zip(new.unbind(1), continues.unbind(1)):
         previous.append(sums)
@@ -61,8 +62,10 @@ class _FastWeights(Memory):
         super().__init__(n_in, n_hidden)
         if n_key < 1:
             raise ValueError(f"n_key must be at least 1, got {n_key}")
-        self.h, self.state_shapes = n_key, ((n_key, n_value), ())
-        self.position, self.norm = Position(n_in), nn.LayerNorm(n_in)
+        self.h = n_key
+        self.state_shapes = (n_key, n_value), ()
+        self.position = Position(n_in)
+        self.norm = nn.LayerNorm(n_in)
         self.project = nn.Linear(n_in, 4 * n_key, bias=False)  # query, key, value, shortcut
         self.bias = nn.Parameter(torch.empty(n_key).uniform_(-(n_in**-0.5), n_in**-0.5))
         self.feed = nn.Sequential(nn.Linear(n_key, n_key), nn.ReLU(), nn.Linear(n_key, n_key), nn.ReLU())
@@ -73,8 +76,9 @@ class _FastWeights(Memory):
         return tuple(precise(s) for s in super().initial_state(batch_size))
 
     def run(self, x, state, starts):
-        t, after = clock(state[1], starts)
-        y, sums = self.block(self.position(x, t), state[0], starts)
+        sums, elapsed = state
+        t, after = clock(elapsed, starts)
+        y, sums = self.block(self.position(x, t), sums, starts)
         return self.output(y), (sums, after)
 
     def block(self, x, sums, starts):
@@ -94,8 +98,7 @@ class FART(_FastWeights):
         more than n_hidden
 
     Source: Katharopoulos et al. (2020), Transformers are RNNs; popgym paper, appendix A, with the block, size and
-    denominator of
-    popgym 1.0.7 (https://github.com/proroklab/popgym, MIT).
+    denominator of popgym 1.0.7 (https://github.com/proroklab/popgym, MIT).
     """
 
     looks = {'FART': ('', '#7A5195', 207)}
@@ -103,10 +106,12 @@ class FART(_FastWeights):
     def __init__(self, n_in: int, n_hidden: int = 256, n_key: int | None = None):
         h = max(round(math.sqrt(n_hidden)) - 1, 1) if n_key is None else n_key
         super().__init__(n_in, n_hidden, h, h + 1)
-        self.n_hidden, self.n_key = n_hidden, n_key
+        self.n_hidden = n_hidden
+        self.n_key = n_key
 
     def read(self, q, k, v, sums, starts):
-        y, sums = linear_attention(F.elu(q) + 1, F.elu(k) + 1, F.pad(v, (0, 1), value=1.0), sums, starts)
+        ones = F.pad(v, (0, 1), value=1.0)  # read beside the values, they sum up the denominator
+        y, sums = linear_attention(F.elu(q) + 1, F.elu(k) + 1, ones, sums, starts)
         return y[..., :-1] / (y[..., -1:] + 1e-5), sums
 
 # %% ../../nbs/04_memories/06_attention.ipynb #e1bddb70
@@ -119,8 +124,7 @@ class FWP(_FastWeights):
     n_key : width of key, query and value, h; None takes sqrt(n_hidden), so that there are n_hidden numbers of state
 
     Source: Schlag et al. (2021), Linear Transformers Are Secretly Fast Weight Programmers; popgym paper, appendix A,
-    with the block and read of popgym 1.0.7
-    (https://github.com/proroklab/popgym, MIT).
+    with the block and read of popgym 1.0.7 (https://github.com/proroklab/popgym, MIT).
     """
 
     looks = {'FWP': ('', '#5B7FD1', 208)}
@@ -128,8 +132,11 @@ class FWP(_FastWeights):
     def __init__(self, n_in: int, n_hidden: int = 256, n_key: int | None = None):
         h = max(round(math.sqrt(n_hidden)), 1) if n_key is None else n_key
         super().__init__(n_in, n_hidden, h, h)
-        self.n_hidden, self.n_key = n_hidden, n_key
+        self.n_hidden = n_hidden
+        self.n_key = n_key
 
     def read(self, q, k, v, sums, starts):
-        q, k = (z / (z.sum(-1, keepdim=True) + 1e-5) for z in (q.relu(), k.relu()))
+        q, k = q.relu(), k.relu()
+        q = q / (q.sum(-1, keepdim=True) + 1e-5)
+        k = k / (k.sum(-1, keepdim=True) + 1e-5)
         return linear_attention(q, k, v, sums, starts)

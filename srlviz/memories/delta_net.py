@@ -65,7 +65,8 @@ def _delta_step(
     q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log: Tensor, sums: Tensor, starts: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Write and read at one step, T = 1; arguments as of `delta_attention`."""
-    q, k, v, beta = q[:, 0, ..., None], k[:, 0, ..., None], v[:, 0], beta[:, 0, :, None]
+    q, k = q[:, 0, ..., None], k[:, 0, ..., None]  # (B, H, D, 1)
+    v, beta = v[:, 0], beta[:, 0, :, None]  # (B, H, E), (B, H, 1)
     sums = torch.where(starts[..., None, None], 0, sums) * log[:, 0, :, None, None].exp()  # (B, H, D, E)
     stored = (k * sums).sum(-2)  # (B, H, E)
     sums = sums + k * (beta * (v - stored))[..., None, :]
@@ -93,15 +94,20 @@ class DeltaNet(Memory):
         super().__init__(n_in, n_hidden)
         if n_heads < 1 or (n_key is not None and n_key < 1):
             raise ValueError(f"n_heads and n_key must be at least 1, got {n_heads} and {n_key}")
-        self.n_hidden, self.n_heads, self.n_key, self.gated = n_hidden, n_heads, n_key, gated
-        D = self.width = max(round(math.sqrt(n_hidden / n_heads)), 2) if n_key is None else n_key
+        self.n_hidden = n_hidden
+        self.n_heads = n_heads
+        self.n_key = n_key
+        self.gated = gated
+        self.width = D = max(round(math.sqrt(n_hidden / n_heads)), 2) if n_key is None else n_key
         self.state_shapes = ((n_heads, D, D),)
         self.project = nn.Linear(n_in, 3 * n_heads * D, bias=False)
         self.rate = nn.Linear(n_in, n_heads)
         self.norm = nn.RMSNorm(D, eps=1e-5)
-        self.output, self.shortcut = nn.Linear(n_heads * D, n_hidden), nn.Linear(n_in, n_hidden, bias=False)
+        self.output = nn.Linear(n_heads * D, n_hidden)
+        self.shortcut = nn.Linear(n_in, n_hidden, bias=False)
         if gated:
-            self.step, self.gate = nn.Linear(n_in, n_heads), nn.Linear(n_in, n_heads * D, bias=False)
+            self.step = nn.Linear(n_in, n_heads)
+            self.gate = nn.Linear(n_in, n_heads * D, bias=False)
             self.log_decay = nn.Parameter(torch.empty(n_heads).uniform_(1, 16).log())
             draw_step_sizes(self.step.bias)
 
@@ -111,7 +117,8 @@ class DeltaNet(Memory):
 
     def run(self, x, state, starts):
         q, k, v = F.silu(precise(self.project(x))).unflatten(-1, (3, self.n_heads, -1)).unbind(2)  # (B, T, H, D)
-        beta, log = precise(self.rate(x)).sigmoid(), self._log_decay(x)
+        beta = precise(self.rate(x)).sigmoid()
+        log = self._log_decay(x)
         function = _delta_step if x.shape[1] == 1 else delta_attention
         with torch.autocast(x.device.type, enabled=False):
             o, state = function(unit(q), unit(k), v, beta, log, state, starts)

@@ -6,11 +6,13 @@
 __all__ = ['ALIKE', 'allocation', 'DNC']
 
 # %% ../../nbs/04_memories/05_dnc.ipynb #a65c5027
+from typing import NamedTuple
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .memory import Memory, unit
+from .memory import Memory, uncompiled, unit
 
 # %% ../../nbs/04_memories/05_dnc.ipynb #be7fc9c5
 # cells whose usage differs by less count as equal: otherwise rounding would decide, and a step differ from a sequence
@@ -31,7 +33,8 @@ def allocation(usage: Tensor) -> Tensor:
     Source: Graves et al. (2016), methods, equation for the allocation weighting.
     """
     usage = 1e-6 + (1 - 1e-6) * usage  # no logarithm of 0
-    mine, other, n = usage.detach()[:, :, None], usage.detach()[:, None], usage.shape[1]
+    mine, other = usage.detach()[:, :, None], usage.detach()[:, None]
+    n = usage.shape[1]
     earlier = torch.ones(n, n, dtype=torch.bool, device=usage.device).tril(-1)
     freer = earlier & (other <= mine + ALIKE) | (other < mine - ALIKE)  # (B, N, N)
     return (1 - usage) * torch.einsum('bij,bj->bi', freer.to(usage.dtype), usage.log()).exp()
@@ -54,60 +57,78 @@ class _Late(torch.autograd.Function):
         return g, g.flatten(0, 1).t() @ torch.cat(ctx.seen), None
 
 # %% ../../nbs/04_memories/05_dnc.ipynb #6d7a5e8d
+class _Cells(NamedTuple):
+    "The cells of a DNC, and what it knows of them; B rows, N cells of W numbers, R heads"
+
+    memory: Tensor  # (B, N, W), what they hold
+    link: Tensor  # (B, N, N), how far cell i was written right after cell j
+    last: Tensor  # (B, N), how far each was written last
+    read: Tensor  # (B, R, N), how much each head reads from each
+    written: Tensor  # (B, N), how much is written to each
+    usage: Tensor  # (B, N), how much each is in use, in [0, 1]
+
+    def vectors(self) -> Tensor:
+        "What the heads read, (B, R W)"
+        return (self.read @ self.memory).flatten(1)
+
+
 def _write(
-    memory: Tensor, link: Tensor, last: Tensor, written: Tensor, erase: Tensor, v: Tensor, off: Tensor
+    cells: _Cells, written: Tensor, erase: Tensor, add: Tensor, off_diagonal: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Write to the cells, and record the order of writing.
 
     Parameters
     ----------
-    memory : (B, N, W), the cells
-    link : (B, N, N), how far cell i was written right after cell j;  last : (B, N), how far each was written last
     written : (B, N), how much is written to each cell
-    erase, v : (B, W) and (B, 1, W), what is erased and what is added
-    off : (N, N), 1 off the diagonal
+    erase, add : (B, W) and (B, 1, W), what is erased and what is added
+    off_diagonal : (N, N), 1 off the diagonal
 
     Returns
     -------
-    memory, link, last : the same after this step
+    memory, link, last : of the cells after this step
 
     Source: Graves et al. (2016), methods, temporal link matrix.
     """
     here = written[:, :, None]
-    memory = torch.addcmul(memory, here, v - memory * erase[:, None])
-    link = torch.addcmul((1 - here - written[:, None]) * link, here, last[:, None]) * off
-    return memory, link, torch.addcmul(written, 1 - written.sum(1, keepdim=True), last)
+    memory = torch.addcmul(cells.memory, here, add - cells.memory * erase[:, None])
+    kept = (1 - here - written[:, None]) * cells.link
+    link = torch.addcmul(kept, here, cells.last[:, None]) * off_diagonal
+    last = torch.addcmul(written, 1 - written.sum(1, keepdim=True), cells.last)
+    return memory, link, last
 
+# %% ../../nbs/04_memories/05_dnc.ipynb #1d4f4ab8
+def _next_cells(cells: _Cells, interface: Tensor, sizes: tuple[int, ...], off_diagonal: Tensor) -> _Cells:
+    """Free, write, link and read.
 
+    Parameters
+    ----------
+    interface : (B, sum of sizes), the arguments of tanh, logistic, softplus and softmax
+    off_diagonal : (N, N), 1 off the diagonal
+    """
+    W, R = cells.memory.shape[2], cells.read.shape[1]
+    vectors, gates, strengths, modes = interface.split(sizes, 1)
+    keys, add = vectors.tanh().view(-1, R + 2, W).split([R + 1, 1], 1)
+    keys = unit(keys) * F.softplus(strengths)[:, :, None]  # (B, R + 1, W), the last one for writing
+    erase, free, allocate, gate = gates.sigmoid().split([W, R, 1, 1], 1)
+    modes = modes.view(-1, R, 3).softmax(-1)
+
+    in_use = torch.addcmul(cells.usage + cells.written, cells.usage, cells.written, value=-1)
+    usage = in_use * (1 - free[:, :, None] * cells.read).prod(1)
+    found = (unit(cells.memory) @ keys[:, -1, :, None])[:, :, 0].softmax(-1)
+    written = gate * torch.lerp(found, allocation(usage), allocate)
+    memory, link, last = _write(cells, written, erase, add, off_diagonal)
+
+    found = (keys[:, :-1] @ unit(memory).transpose(1, 2)).softmax(-1)
+    back, ahead, look = modes[:, :, :, None].unbind(2)
+    read = back * (cells.read @ link) + ahead * (cells.read @ link.transpose(1, 2)) + look * found
+    return _Cells(memory, link, last, read, written, usage)
+
+# %% ../../nbs/04_memories/05_dnc.ipynb #2ecca63b
 def _lstm_step(gates: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
     """Step an LSTM: sums in its gates (B, 4 n) and its cells (B, n) to its output and its new cells, (B, n) each."""
     take, keep, new, show = gates.chunk(4, 1)
     c = torch.addcmul(keep.sigmoid() * c, take.sigmoid(), new.tanh())
     return show.sigmoid() * c.tanh(), c
-
-# %% ../../nbs/04_memories/05_dnc.ipynb #1d4f4ab8
-def _memorise(interface, state, off, sizes):
-    """Free, write, link and read, and return the new (memory, link, last, read, written, usage).
-
-    `interface` (B, sum of sizes) holds the arguments of tanh, logistic, softplus and softmax.
-    """
-    memory, link, last, read, written, usage = state
-    W, R = memory.shape[2], read.shape[1]
-    bounded, gates, strengths, modes = interface.split(sizes, 1)
-    *keys, v = bounded.tanh().view(-1, R + 2, W).split([R + 1, 1], 1)
-    erase, free, allocate, gate = gates.sigmoid().split([W, R, 1, 1], 1)
-    keys = unit(keys[0]) * F.softplus(strengths)[:, :, None]  # (B, R + 1, W), the last one for writing
-    modes = modes.view(-1, R, 3).softmax(-1)
-
-    usage = torch.addcmul(usage + written, usage, written, value=-1) * (1 - free[:, :, None] * read).prod(1)
-    found = (unit(memory) @ keys[:, -1, :, None])[:, :, 0].softmax(-1)
-    written = gate * torch.lerp(found, allocation(usage), allocate)
-    memory, link, last = _write(memory, link, last, written, erase, v, off)
-
-    found = (keys[:, :-1] @ unit(memory).transpose(1, 2)).softmax(-1)
-    back, ahead, look = modes[:, :, :, None].unbind(2)
-    read = back * (read @ link) + ahead * (read @ link.transpose(1, 2)) + look * found
-    return memory, link, last, read, written, usage
 
 
 def _cleared(state: tuple, start: Tensor) -> tuple:
@@ -136,8 +157,10 @@ class DNC(Memory):
             sizes = f"{n_cells}, {cell_size} and {n_heads}"
             raise ValueError(f"n_cells, cell_size and n_heads must be at least 1, got {sizes}")
         super().__init__(n_in, n_hidden)
-        self.n_hidden, self.n_cells, self.cell_size, self.n_heads = n_hidden, n_cells, cell_size, n_heads
-        N, W, R = n_cells, cell_size, n_heads
+        self.n_hidden = n_hidden
+        self.n_cells = N = n_cells
+        self.cell_size = W = cell_size
+        self.n_heads = R = n_heads
         self.state_shapes = (n_hidden,), (n_hidden,), (N, W), (N, N), (N,), (R, N), (N,), (N,)
         self.controller = nn.LSTMCell(n_in + R * W, n_hidden)
         # numbers of the interface that pass through tanh, logistic, softplus, softmax
@@ -155,27 +178,39 @@ class DNC(Memory):
 
     def _step(self, x, state):
         "Compute one step, x (B, n_in), by torch's own modules."
-        h, c = self.controller(torch.cat([x, (state[5] @ state[2]).flatten(1)], 1), state[:2])
-        rest = _memorise(self.interface(h), state[2:], 1 - torch.eye(self.n_cells).to(x), self.sizes)
-        return self.output(torch.cat([h, (rest[3] @ rest[0]).flatten(1)], 1)), (h, c, *rest)
+        h, c, *cells = state
+        cells = _Cells(*cells)
+        h, c = self.controller(torch.cat([x, cells.vectors()], 1), (h, c))
+        cells = _next_cells(cells, self.interface(h), self.sizes, 1 - torch.eye(self.n_cells).to(x))
+        return self.output(torch.cat([h, cells.vectors()], 1)), (h, c, *cells)
 
-    @torch.compiler.disable(reason="a sequence runs uncompiled: its loop has a custom gradient")
+    @uncompiled  # a sequence runs uncompiled: its loop has a custom gradient
     def _sequence(self, x, state, starts):
-        cell, face, seen = self.controller, self.interface, ([], [])
-        weight = torch.cat([cell.weight_hh, cell.weight_ih[:, self.n_in :]], 1)
-        gates = F.linear(x.transpose(0, 1), cell.weight_ih[:, : self.n_in], cell.bias_ih + cell.bias_hh)
-        gates = _Late.apply(gates, weight, seen[0]).unbind(0)
-        interfaces = _Late.apply(face.bias.expand(len(gates), len(x), -1), face.weight, seen[1]).unbind(0)
-        weights, off, outs = (weight.detach().t(), face.weight.detach().t()), 1 - torch.eye(self.n_cells).to(x), []
-        for gate, interface, start, any_start in zip(gates, interfaces, starts.unbind(1), starts.any(0).tolist()):
-            if any_start:
-                state = _cleared(state, start)
-            if not outs or any_start:
-                reads = (state[5] @ state[2]).flatten(1)
-            inputs = torch.cat([state[0], reads], 1)
-            h, c = _lstm_step(torch.addmm(gate, inputs, weights[0]), state[1])
-            rest = _memorise(torch.addmm(interface, h, weights[1]), state[2:], off, self.sizes)
-            state, reads = (h, c, *rest), (rest[3] @ rest[0]).flatten(1)
-            outs.append(torch.cat([h, reads], 1))
-            seen[0].append(inputs.detach()), seen[1].append(h.detach())
-        return self.output(torch.stack(outs, 1)), state
+        "Compute a sequence as `_step` does, with one gradient for all steps; the tests compare them."
+        from_x = self.controller.weight_ih[:, : self.n_in]
+        from_past = torch.cat([self.controller.weight_hh, self.controller.weight_ih[:, self.n_in :]], 1)
+        gates = F.linear(x.transpose(0, 1), from_x, self.controller.bias_ih + self.controller.bias_hh)  # (T, B, 4 n)
+        pasts, outputs = [], []  # what the two weights are multiplied with at each step
+        gates = _Late.apply(gates, from_past, pasts)
+        interfaces = self.interface.bias.expand(len(gates), len(x), -1)
+        interfaces = _Late.apply(interfaces, self.interface.weight, outputs)
+        from_past, from_h = from_past.detach().t(), self.interface.weight.detach().t()
+        off_diagonal = 1 - torch.eye(self.n_cells).to(x)
+        any_start = starts.any(0).tolist()
+        vectors, out = None, []
+        for t, (gate, interface) in enumerate(zip(gates.unbind(0), interfaces.unbind(0))):
+            if any_start[t]:
+                state = _cleared(state, starts[:, t])
+            h, c, *cells = state
+            cells = _Cells(*cells)
+            if vectors is None or any_start[t]:
+                vectors = cells.vectors()
+            past = torch.cat([h, vectors], 1)
+            pasts.append(past.detach())
+            h, c = _lstm_step(torch.addmm(gate, past, from_past), c)
+            outputs.append(h.detach())
+            cells = _next_cells(cells, torch.addmm(interface, h, from_h), self.sizes, off_diagonal)
+            vectors = cells.vectors()
+            out.append(torch.cat([h, vectors], 1))
+            state = h, c, *cells
+        return self.output(torch.stack(out, 1)), state

@@ -35,7 +35,8 @@ class Position(nn.Module):
 
     def __init__(self, n_in: int):
         super().__init__()
-        self.n_in, self.strength = n_in, nn.Parameter(torch.tensor(0.5))
+        self.n_in = n_in
+        self.strength = nn.Parameter(torch.tensor(0.5))
 
     def forward(self, x: Tensor, t: Tensor) -> Tensor:
         "Mix the time into the input: x (B, T, n_in), t (B, T) -> (1 - a)*x + a*PE(t), shaped like x."
@@ -68,7 +69,8 @@ class MLP(Memory):
 
     def __init__(self, n_in: int, n_hidden: int = 256):
         super().__init__(n_in, n_hidden)
-        self.n_hidden, self.layers = n_hidden, _two_layers(n_in, n_hidden)
+        self.n_hidden = n_hidden
+        self.layers = _two_layers(n_in, n_hidden)
 
     def run(self, x, state, starts):
         return self.layers(x), state
@@ -90,7 +92,9 @@ class PosMLP(Memory):
 
     def __init__(self, n_in: int, n_hidden: int = 256):
         super().__init__(n_in, n_hidden)
-        self.n_hidden, self.position, self.layers = n_hidden, Position(n_in), _two_layers(n_in, n_hidden)
+        self.n_hidden = n_hidden
+        self.position = Position(n_in)
+        self.layers = _two_layers(n_in, n_hidden)
 
     def initial_state(self, batch_size=1):
         return super().initial_state(batch_size).float()
@@ -123,7 +127,9 @@ class _Window(Memory):
         if window < 1:
             raise ValueError(f"a window holds at least one step, got window={window}")
         super().__init__(n_in, n_hidden)
-        self.n_hidden, self.window, self.state_shapes = n_hidden, window, ((window - 1, n_in), ())
+        self.n_hidden = n_hidden
+        self.window = window
+        self.state_shapes = (window - 1, n_in), ()
         self.position = Position(n_in)
 
     def initial_state(self, batch_size=1):
@@ -131,13 +137,13 @@ class _Window(Memory):
         return past, t.float()
 
     def run(self, x, state, starts):
-        (past, elapsed), T = state, x.shape[1]
+        past, elapsed = state
+        T = x.shape[1]
         t, after = clock(elapsed, starts)
         seen = torch.cat([torch.where(starts[:, :1, None], 0, past), self.position(x, t)], 1)  # (B, T+k-1, n_in)
         back = torch.arange(self.window - 1, -1, -1, device=x.device)
-        continues = t >= torch.arange(
-            T, device=x.device
-        )  # since before the sequence, so what it had not seen is 0 already
+        # episodes of before the sequence: what they had not seen is 0 already
+        continues = t >= torch.arange(T, device=x.device)
         there = (t[..., None] >= back) | continues[..., None]  # (B, T, k)
         past = torch.where(there[:, -1, 1:, None], seen[:, T:], 0)
         return self.look(seen, there), (past, after)
@@ -161,11 +167,11 @@ class FrameStack(_Window):
 
     def __init__(self, n_in: int, n_hidden: int = 256, window: int = 4):
         if n_hidden % max(window, 1):
-            raise ValueError(
-                f"FrameStack needs n_hidden to be a multiple of window, got n_hidden={n_hidden}, window={window}"
-            )
+            sizes = f"n_hidden={n_hidden}, window={window}"
+            raise ValueError(f"FrameStack needs n_hidden to be a multiple of window, got {sizes}")
         super().__init__(n_in, n_hidden, window)
-        self.compress, self.layers = nn.Linear(n_in, n_hidden // window), _two_layers(n_hidden, n_hidden)
+        self.compress = nn.Linear(n_in, n_hidden // window)
+        self.layers = _two_layers(n_hidden, n_hidden)
 
     def look(self, seen, there):
         return self.layers(_windows(self.compress(seen), there, self.compress.bias).flatten(2))

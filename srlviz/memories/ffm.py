@@ -39,7 +39,9 @@ def fading_sums(x: Tensor, rate: Tensor, sums: Tensor, starts: Tensor, chunk: in
     x, starts = chunked(x, C), chunked(starts[..., None], C)  # (B, n, C, m), (B, n, C, 1)
     seen = starts.cumsum(2)  # starts in the chunk so far
     previous = _sums_before(x * (seen == seen[:, :, -1:]), rate, sums, seen[:, :, -1:] == 0)
-    s, gamma, steps = previous, rate.exp(), []
+    s = previous
+    gamma = rate.exp()
+    steps = []
     for x_i, start in zip(x[..., None].unbind(2), starts[..., None].unbind(2)):
         s = torch.where(start, 0, s) * gamma + x_i  # (B, n, m, c): step i of every chunk
         steps.append(s)
@@ -47,13 +49,20 @@ def fading_sums(x: Tensor, rate: Tensor, sums: Tensor, starts: Tensor, chunk: in
 
 
 def _sums_before(x: Tensor, rate: Tensor, sums: Tensor, continues: Tensor) -> Tensor:
-    """The sums (B, n, m, c) before each chunk;
-    x (B, n, C, m) without what a chunk forgets, goes_on (B, n, 1, 1) if it forgets nothing of the sums before."""
+    """Compute the sums before each chunk, (B, n, m, c).
+
+    Parameters
+    ----------
+    x : (B, n, C, m), without the steps before the last start in a chunk
+    continues : (B, n, 1, 1) bool, whether no episode starts in a chunk
+    """
     C = x.shape[2]
     powers = (rate * torch.arange(C - 1, -1, -1, device=x.device)[:, None, None]).exp()  # (C, m, c)
     new = torch.einsum('bnjm,jmkp->bnmkp', x, torch.view_as_real(powers))
-    kept, out = continues * (rate * C).exp(), []  # (B, n, m, c)
-    for new_c, kept_c in zip(torch.view_as_complex(new.contiguous()).unbind(1), kept.unbind(1)):
+    new = torch.view_as_complex(new.contiguous())
+    kept = continues * (rate * C).exp()  # (B, n, m, c)
+    out = []
+    for new_c, kept_c in zip(new.unbind(1), kept.unbind(1)):
         out.append(sums)
         sums = sums * kept_c + new_c
     return torch.stack(out, 1)
@@ -77,15 +86,18 @@ class FFM(Memory):
         super().__init__(n_in, n_hidden)
         if n_context < 1 or (n_trace is not None and n_trace < 1):
             raise ValueError(f"n_trace and n_context must be at least 1, got {n_trace} and {n_context}")
-        self.n_hidden, self.n_trace, self.n_context = n_hidden, n_trace, n_context
-        m = self.m = n_trace or max(n_hidden // (2 * n_context), 1)
+        self.n_hidden = n_hidden
+        self.n_trace = n_trace
+        self.n_context = n_context
+        self.m = m = n_trace or max(n_hidden // (2 * n_context), 1)
         self.state_shapes = ((m, n_context, 2),)
         self.fade = nn.Parameter(torch.linspace(1e-6, 0.5, m))
-        self.turn = nn.Parameter(
-            (2 * math.pi / torch.linspace(1, 1000, n_context)).where(torch.arange(n_context) > 0, 0)
-        )
-        self.write, self.gates = nn.Linear(n_in, 2 * m), nn.Linear(n_in, 2 * n_hidden)
-        self.read, self.norm = nn.Linear(2 * m * n_context, n_hidden), nn.LayerNorm(n_hidden, elementwise_affine=False)
+        turn = 2 * math.pi / torch.linspace(1, 1000, n_context)
+        self.turn = nn.Parameter(turn.where(torch.arange(n_context) > 0, 0))  # the first context does not turn
+        self.write = nn.Linear(n_in, 2 * m)
+        self.gates = nn.Linear(n_in, 2 * n_hidden)
+        self.read = nn.Linear(2 * m * n_context, n_hidden)
+        self.norm = nn.LayerNorm(n_hidden, elementwise_affine=False)
 
     def initial_state(self, batch_size: int = 1) -> Tensor:
         "Zeros (batch_size, m, c, 2), in float32 or better."
@@ -94,14 +106,11 @@ class FFM(Memory):
     def run(self, x, state, starts):
         new, write = self.write(x).chunk(2, -1)
         new = precise(new * write.sigmoid())  # (B, T, m)
-        decay, angle = (
-            -precise(self.fade).abs()[:, None].expand(-1, self.n_context),
-            -precise(self.turn).expand(self.m, -1),
-        )
+        decay = -precise(self.fade).abs()[:, None].expand(-1, self.n_context)  # (m, c)
+        angle = -precise(self.turn).expand(self.m, -1)
         if x.shape[1] == 1:
-            state = complex_product(
-                torch.where(starts[..., None, None], 0, state), complex_exp(torch.stack([decay, angle], -1))
-            )
+            state = torch.where(starts[..., None, None], 0, state)
+            state = complex_product(state, complex_exp(torch.stack([decay, angle], -1)))
             s = (state + F.pad(new[:, 0, :, None, None], (0, 1)))[:, None]  # (B, 1, m, c, 2)
         else:
             sums = torch.view_as_complex(state.contiguous())

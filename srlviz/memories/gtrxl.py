@@ -80,7 +80,8 @@ class _Layer(nn.Module):
         self.feed = nn.Sequential(
             nn.LayerNorm(width), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU()
         )
-        self.first, self.second = _Gate(width), _Gate(width)
+        self.first = _Gate(width)
+        self.second = _Gate(width)
 
     def forward(self, e, past, t):
         seen = self.norm(torch.cat([past, e], 1))  # (B, w + T, width)
@@ -113,8 +114,11 @@ class GTrXL(Memory):
             raise ValueError(f"n_heads must divide n_hidden={n_hidden}, got {n_heads}")
         if window < 1 or n_layers < 1:
             raise ValueError(f"window and n_layers must be at least 1, got {window} and {n_layers}")
-        self.n_hidden, self.window, self.n_layers, self.n_heads = n_hidden, window, n_layers, n_heads
-        self.state_shapes = ((n_layers, window, n_hidden), ())
+        self.n_hidden = n_hidden
+        self.window = window
+        self.n_layers = n_layers
+        self.n_heads = n_heads
+        self.state_shapes = (n_layers, window, n_hidden), ()
         self.embed = nn.Linear(n_in, n_hidden)
         self.layers = nn.ModuleList(_Layer(n_hidden, window, n_heads) for _ in range(n_layers))
 

@@ -13,14 +13,22 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .memory import Memory, precise
+from .memory import Memory, precise, uncompiled
 
 # %% ../../nbs/04_memories/03_independent.ipynb #cffb827d
-def _ahead(y, b, u, h, starts):
-    """Run y (B, T, H), W x and then what goes out, with b and u (H,), from h (B, H) before the first step, with starts
-    (B, T)."""
+def _forward(y, b, u, h, starts):
+    """Compute the outputs in place of the products W x.
+
+    Parameters
+    ----------
+    y : (B, T, H), W x; receives the outputs
+    b, u : (H,), bias and recurrent weights
+    h : (B, H), the outputs before the first step
+    starts : (B, T) bool
+    """
     B, T, H = y.shape
-    zero, previous = y.dtype.type(0), np.zeros_like(u)
+    zero = y.dtype.type(0)
+    previous = np.zeros_like(u)
     for row in range(B):
         previous[:] = h[row]
         for t in range(T):
@@ -34,19 +42,20 @@ def _ahead(y, b, u, h, starts):
                 previous[i] = v
 
 
-def _back(dy, y, u, h, starts, da, db, du, dh):
-    "Fill da (B, T, H), the gradient of the input, its sum db (H,), and du (H,) and dh (B, H), from dy (B, T, H)."
+def _backward(dy, y, u, h, starts, da, db, du, dh):
+    "Fill da (B, T, H), the gradient of the sums, db and du (H,) and dh (B, H), from dy (B, T, H)."
     B, T, H = dy.shape
-    zero, back = y.dtype.type(0), np.zeros_like(u)
-    db[:], du[:] = zero, zero
+    zero = y.dtype.type(0)
+    back = np.zeros_like(u)
+    db[:] = zero
+    du[:] = zero
     for b in range(B):
         back[:] = zero
         for t in range(T - 1, -1, -1):
-            now, came, out = y[b, t], dy[b, t], da[b, t]
             for i in range(H):
-                g = came[i] + back[i]
-                g = g if now[i] > zero else zero
-                out[i] = g
+                g = dy[b, t, i] + back[i]
+                g = g if y[b, t, i] > zero else zero
+                da[b, t, i] = g
                 back[i] = g * u[i]
                 db[i] += g
             if starts[b, t]:
@@ -54,7 +63,7 @@ def _back(dy, y, u, h, starts, da, db, du, dh):
             else:
                 previous = y[b, t - 1] if t else h[b]
                 for i in range(H):
-                    du[i] += out[i] * previous[i]
+                    du[i] += da[b, t, i] * previous[i]
         dh[b] = back
 
 # %% ../../nbs/04_memories/03_independent.ipynb #10f6d389
@@ -76,24 +85,24 @@ class _Fused(torch.autograd.Function):
     def forward(ctx, x, W, b, u, h, starts):
         x, b, u, h, starts = (z.detach().contiguous() for z in (x, b, u, h, starts))
         y = F.linear(x, W)
-        _native(_ahead)(*(z.numpy() for z in (y, b, u, h, starts)))
+        _native(_forward)(*(z.numpy() for z in (y, b, u, h, starts)))
         ctx.save_for_backward(x, W, y, u, h, starts)
         return y
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, dy):
-        x, W, *rest = ctx.saved_tensors
-        da, db, du, dh = (
-            torch.empty_like(dy, memory_format=torch.contiguous_format),
-            *(torch.empty_like(z) for z in (rest[1], *rest[1:3])),
-        )
-        _native(_back)(*(z.numpy() for z in (dy.contiguous(), *rest, da, db, du, dh)))
-        flat = da.flatten(0, 1)
-        return da @ W if ctx.needs_input_grad[0] else None, flat.t() @ x.flatten(0, 1), db, du, dh, None
+        x, W, y, u, h, starts = ctx.saved_tensors
+        da = torch.empty_like(dy, memory_format=torch.contiguous_format)
+        db = torch.empty_like(u)
+        du = torch.empty_like(u)
+        dh = torch.empty_like(h)
+        _native(_backward)(*(z.numpy() for z in (dy.contiguous(), y, u, h, starts, da, db, du, dh)))
+        dx = da @ W if ctx.needs_input_grad[0] else None
+        return dx, da.flatten(0, 1).t() @ x.flatten(0, 1), db, du, dh, None
 
 
-_fused = torch.compiler.disable(_Fused.apply, reason="a sequence runs uncompiled by torch: numba has compiled it")
+_fused = uncompiled(_Fused.apply)  # a sequence runs uncompiled by torch: numba has compiled it
 
 # %% ../../nbs/04_memories/03_independent.ipynb #1fb289fa
 def indrnn_layer(x: Tensor, W: Tensor, b: Tensor, u: Tensor, h: Tensor, starts: Tensor) -> Tensor:
@@ -154,7 +163,9 @@ class IndRNN(Memory):
         if max_steps < 1:
             raise ValueError(f"max_steps must be at least 1, got {max_steps}")
         super().__init__(n_in, n_hidden)
-        self.n_hidden, self.max_steps, self.state_shapes = n_hidden, max_steps, ((2, n_hidden),)
+        self.n_hidden = n_hidden
+        self.max_steps = max_steps
+        self.state_shapes = ((2, n_hidden),)
         self.layers = nn.ModuleList([nn.Linear(n_in, n_hidden), nn.Linear(n_hidden, n_hidden)])
         self.recurrent = nn.Parameter(torch.rand(2, n_hidden))
         with torch.no_grad():
@@ -169,11 +180,9 @@ class IndRNN(Memory):
 
     def run(self, x, state, starts):
         kind = x.dtype
-        x, u, last = (
-            precise(x),
-            _Limited.apply(precise(self.recurrent), 2 ** (1 / self.max_steps)),
-            [],
-        )
+        x = precise(x)
+        u = _Limited.apply(precise(self.recurrent), 2 ** (1 / self.max_steps))
+        last = []
         for i, layer in enumerate(self.layers):
             x = indrnn_layer(x, precise(layer.weight), precise(layer.bias), u[i], state[:, i], starts)
             last.append(x[:, -1])

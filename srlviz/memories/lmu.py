@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from .memory import Memory, precise
+from .memory import Memory, precise, uncompiled
 
 # %% ../../nbs/04_memories/04_lmu.ipynb #13cc9fba
 @functools.lru_cache(8)
@@ -48,30 +48,25 @@ def _steps_to_forget(A: np.ndarray) -> int | None:
 class _Steps(torch.autograd.Function):
     """The loop over time.
 
-    X (T, B, H + 1) comes in, h (B, H) from before, W (H + n, H + 1), starts (T, B);
-    gives h of all steps, (T, B, H), and the last n inputs of the memory, newest first, (B, n).
+    X (T, B, H + 1) is what each step reads of the input; h (B, H) is from before; W (H + n, H + 1); starts (T, B).
+    Returns h of all steps, (T, B, H), and the last n inputs of the memory, the newest first, (B, n).
     """
 
     @staticmethod
     def forward(ctx, X, h, W, starts):
         T, B, H = len(X), *h.shape
-        S, Y, z, cuts = (
-            X.new_zeros(T + 1, B, len(W)),
-            X.new_empty(T, B, H),
-            X.new_empty(B, H + 1),
-            starts.any(1).tolist(),
-        )
-        S[0, :, :H], bent, u = h, z[:, :H], z[:, H]
-        after = zip(*(S[1:, :, part].unbind(0) for part in (slice(H), H, slice(H + 1, None))))
-        for x, s, start, cut, y, (new_h, new_u, old_u), older in zip(
-            X.unbind(0), S.unbind(0), starts, cuts, Y.unbind(0), after, S[:, :, H:-1].unbind(0)
-        ):
-            if cut:
-                s.masked_fill_(start[:, None], 0)
+        S = X.new_zeros(T + 1, B, len(W))  # before each step and after the last: h, then the inputs of the memory
+        S[0, :, :H] = h
+        Y = X.new_empty(T, B, H)
+        z = X.new_empty(B, H + 1)  # the sums of a step: of h, and the input of the memory
+        cuts = starts.any(1).tolist()
+        for t, (x, s, after, y) in enumerate(zip(X.unbind(0), S[:-1].unbind(0), S[1:].unbind(0), Y.unbind(0))):
+            if cuts[t]:
+                s.masked_fill_(starts[t, :, None], 0)
             torch.addmm(x, s, W, out=z)
-            new_h.copy_(torch.tanh(bent, out=y))
-            new_u.copy_(u)
-            old_u.copy_(older)
+            after[:, :H] = torch.tanh(z[:, :H], out=y)
+            after[:, H] = z[:, H]
+            after[:, H + 1 :] = s[:, H:-1]
         ctx.save_for_backward(S[:T], Y, W, starts)
         ctx.cuts = cuts
         return Y, S[T, :, H:].clone()
@@ -81,26 +76,26 @@ class _Steps(torch.autograd.Function):
     def backward(ctx, dY, du):
         S, Y, W, starts = ctx.saved_tensors
         T, B, H = dY.shape
-        dZ, slope, back = dY.new_empty(T, B, H + 1), (1 - Y.square()).unbind(0), W.t().contiguous()
-        ds = torch.cat([torch.zeros_like(Y[0]), du], 1)
-        parts = [part.unbind(0) for part in (dY, dZ, dZ[:, :, :H], dZ[:, :, H])]
-        spare = torch.empty_like(ds)
-        for k in reversed(range(T)):
-            dy, dz, dh, du = (part[k] for part in parts)
-            torch.add(dy, ds[:, :H], out=dh).mul_(slope[k])
-            du.copy_(ds[:, H])
-            torch.mm(dz, back, out=spare)
-            spare[:, H:-1] += ds[:, H + 1 :]
-            ds, spare = spare, ds
-            if ctx.cuts[k]:
-                ds.masked_fill_(starts[k, :, None], 0)
+        dZ = dY.new_empty(T, B, H + 1)
+        slope = 1 - Y.square()
+        back = W.t().contiguous()
+        ds = torch.cat([torch.zeros_like(Y[0]), du], 1)  # of what is before a step, from the last one on
+        ds_before = torch.empty_like(ds)
+        for t in reversed(range(T)):
+            torch.add(dY[t], ds[:, :H], out=dZ[t, :, :H]).mul_(slope[t])
+            dZ[t, :, H] = ds[:, H]
+            torch.mm(dZ[t], back, out=ds_before)
+            ds_before[:, H:-1] += ds[:, H + 1 :]
+            ds, ds_before = ds_before, ds
+            if ctx.cuts[t]:
+                ds.masked_fill_(starts[t, :, None], 0)
         return dZ, ds[:, :H].clone(), S.flatten(0, 1).t() @ dZ.flatten(0, 1), None
 
 # %% ../../nbs/04_memories/04_lmu.ipynb #13279cce
 def _fades(A: np.ndarray, B: np.ndarray, n: int) -> tuple[Tensor, Tensor]:
-    """float32: (A, A^2, A^4, ...), enough to make A^n of;
-    and what an input has become after 0 to n - 1 steps: (B, AB, ...)"""
-    powers, pulse = [A], [B]
+    "Return (A, A^2, A^4, ...), whose products are A^n, and what an input is after 0 to n - 1 steps, (B, AB, ...)."
+    powers = [A]
+    pulse = [B]
     while len(pulse) < n:
         pulse.append(A @ pulse[-1])
     while 2 ** len(powers) < len(pulse):
@@ -109,6 +104,11 @@ def _fades(A: np.ndarray, B: np.ndarray, n: int) -> tuple[Tensor, Tensor]:
 
 # %% ../../nbs/04_memories/04_lmu.ipynb #95882a0e
 _MIN_THETA = 0.001  # the exponential of a matrix takes the longer, the shorter its step
+
+
+def _uniform(n: int) -> Tensor:
+    "Draw n weights with the variance 1 / n."
+    return torch.empty(n).uniform_(-((3 / n) ** 0.5), (3 / n) ** 0.5)
 
 
 class LMU(Memory):
@@ -131,14 +131,19 @@ class LMU(Memory):
         if order is not None and order < 1:
             raise ValueError(f"order, the number of polynomials, must be at least 1, got {order}")
         super().__init__(n_in, n_hidden)
-        self.n_hidden, self.order, self.theta = n_hidden, order, theta
+        self.n_hidden = n_hidden
+        self.order = order
+        self.theta = theta
         q = n_hidden if order is None else order
         self.state_shapes = (n_hidden,), (q,)
-        uniform = lambda n: nn.Parameter(torch.empty(n).uniform_(-((3 / n) ** 0.5), (3 / n) ** 0.5))
-        normal = lambda n: nn.Parameter(nn.init.xavier_normal_(torch.empty(n_hidden, n)))
-        self.e_x, self.e_h, self.e_m = uniform(n_in), uniform(n_hidden), nn.Parameter(torch.zeros(q))
-        self.W_x, self.W_h, self.W_m = normal(n_in), normal(n_hidden), normal(q)
-        self.fades, powers, pulse = None, torch.empty(1, q, q), torch.empty(16, q)
+        self.e_x = nn.Parameter(_uniform(n_in))
+        self.e_h = nn.Parameter(_uniform(n_hidden))
+        self.e_m = nn.Parameter(torch.zeros(q))
+        self.W_x = nn.Parameter(nn.init.xavier_normal_(torch.empty(n_hidden, n_in)))
+        self.W_h = nn.Parameter(nn.init.xavier_normal_(torch.empty(n_hidden, n_hidden)))
+        self.W_m = nn.Parameter(nn.init.xavier_normal_(torch.empty(n_hidden, q)))
+        self.fades = None
+        powers, pulse = torch.empty(1, q, q), torch.empty(16, q)
         if not self.e_m.is_meta:  # where the shapes of a file are compared, before anything is computed for it
             A, B = legendre(q, float(theta))
             self.fades = _steps_to_forget(A)
@@ -173,11 +178,12 @@ class LMU(Memory):
         return [precise(w) for w in (self.e_x, self.e_h, self.e_m, self.W_x, self.W_h, self.W_m)]
 
     def run(self, x, state, starts):
-        (h, m), kind, x, starts = state, x.dtype, precise(x).transpose(0, 1), starts.t()
-        y, state = (self._plain if len(x) < 8 else self._sequence)(x, h, m, starts)
-        return y.to(kind), state
+        h, m = state
+        run = self._plain if x.shape[1] < 8 else self._sequence
+        y, state = run(precise(x).transpose(0, 1), h, m, starts.t())
+        return y.to(x.dtype), state
 
-    @torch.compiler.disable(reason="a sequence runs uncompiled: its loop has a custom gradient")
+    @uncompiled  # a sequence runs uncompiled: its loop has a custom gradient
     def _sequence(self, x, h, m, starts):
         e_x, e_h, e_m, W_x, W_h, W_m = self._weights()
         enters = torch.cat([W_m @ self.B, self.B.new_ones(1)])  # how u_t reaches [h_t, u_t]
@@ -187,11 +193,14 @@ class LMU(Memory):
 
         X = x @ wide(W_x.t(), e_x)  # (T, B, n_hidden + 1)
         read = wide((W_m @ self.A).t(), e_m)  # of the memory before a step
-        W, n, ys = torch.cat([wide(W_h.t(), e_h), self.pulse @ read]), len(X) if self.fades else 16, []
-        for X, new in zip(X.split(n), starts.split(n)):
-            X, m = self._carried(X, m, new, read)
-            y, u = _Steps.apply(X, h, W, new)
-            h, m = y[-1], m + u @ self.pulse
+        W = torch.cat([wide(W_h.t(), e_h), self.pulse @ read])
+        n = len(X) if self.fades else 16
+        ys = []
+        for piece, start in zip(X.split(n), starts.split(n)):
+            piece, m = self._carried(piece, m, start, read)
+            y, u = _Steps.apply(piece, h, W, start)
+            h = y[-1]
+            m = m + u @ self.pulse
             ys.append(y)
         return torch.cat(ys).transpose(0, 1), (h, m)
 
@@ -200,7 +209,8 @@ class LMU(Memory):
         e_x, e_h, e_m, W_x, W_h, W_m = self._weights()
         ys = []
         for x, start in zip(x, starts[:, :, None]):
-            h, m = h.masked_fill(start, 0), m.masked_fill(start, 0)
+            h = h.masked_fill(start, 0)
+            m = m.masked_fill(start, 0)
             m = m @ self.A.t() + (x @ e_x + h @ e_h + m @ e_m)[:, None] * self.B
             h = torch.tanh(x @ W_x.t() + h @ W_h.t() + m @ W_m.t())
             ys.append(h)
@@ -210,8 +220,10 @@ class LMU(Memory):
         "Return what the m before a piece contributes to X, and what remains of it after the piece."
         if not m.requires_grad and not bool(m.any()):
             return X, m
-        n, free = min(len(X), len(self.pulse)), m[None]
+        n = min(len(X), len(self.pulse))
+        free = m[None]
         for power in self.powers[: (n - 1).bit_length()]:
             free = torch.cat([free, free @ power.t()])
         free = free[:n] * ~starts[:n].cumsum(0).bool()[:, :, None]  # (n, B, order), before each step
-        return torch.cat([X[:n] + free @ read, X[n:]]), free[-1] @ self.A.t() if n == len(X) else torch.zeros_like(m)
+        m = free[-1] @ self.A.t() if n == len(X) else torch.zeros_like(m)
+        return torch.cat([X[:n] + free @ read, X[n:]]), m

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import PackedSequence
 
-from .memory import Memory, in_transform, leaves
+from .memory import Memory, in_transform, leaves, uncompiled
 
 # %% ../../nbs/04_memories/02_recurrent.ipynb #58a34a0c
 class _Segments(NamedTuple):
@@ -78,22 +78,24 @@ class _ElmanLoop(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, U, sizes, h):
-        Y, n = torch.cat([h, x]), len(h)
-        for k, y in zip(sizes, Y[n:].split(sizes)):
+        n = len(h)
+        states = torch.cat([h, x])  # the initial ones; then x, in whose place the state after each step is written
+        for k, y in zip(sizes, states[n:].split(sizes)):
             h = y.addmm_(h[:k], U.t()).tanh_()
-        ctx.save_for_backward(Y, U)
+        ctx.save_for_backward(states, U)
         ctx.sizes = sizes
-        return Y[n:]
+        return states[n:]
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, dY):
-        (Y, U), sizes = ctx.saved_tensors, ctx.sizes
-        n = len(Y) - len(dY)
-        D, now, previous = _from(dY, n, sizes)
-        for (k, slope), d, older in zip(_back(1 - Y[n:].square(), sizes=sizes), now, previous):
-            older[:k].addmm_(d.mul_(slope), U)
-        return D[n:], D[n:].t() @ _previous_states(Y, sizes), None, D[:n]
+        states, U = ctx.saved_tensors
+        n = len(states) - len(dY)
+        D, now, previous = _from(dY, n, ctx.sizes)
+        slopes = 1 - states[n:].square()
+        for (k, slope), d, d_previous in zip(_back(slopes, sizes=ctx.sizes), now, previous):
+            d_previous[:k].addmm_(d.mul_(slope), U)
+        return D[n:], D[n:].t() @ _previous_states(states, ctx.sizes), None, D[:n]
 
 # %% ../../nbs/04_memories/02_recurrent.ipynb #cee7c182
 class _GRULoop(torch.autograd.Function):
@@ -101,33 +103,41 @@ class _GRULoop(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, U, c, sizes, h):
-        (N, H), n = (len(x), h.shape[1]), len(h)
-        Y, gates, m, new = x.new_empty(n + N, H), x.new_empty(N, 2 * H), x.new_empty(N, H), x.new_empty(N, H)
-        Y[:n], U_g, U_n = h, U[: 2 * H].t(), U[2 * H :].t()
-        parts = x[:, : 2 * H], x[:, 2 * H :], gates, gates[:, :H], gates[:, H:], m, new, Y[n:]
-        for k, x_g, x_n, g, r, z, u, v, y in zip(sizes, *(part.split(sizes) for part in parts)):
+        N, n, H = len(x), *h.shape
+        states = x.new_empty(n + N, H)  # the initial ones, then that after each step
+        states[:n] = h
+        gates = x.new_empty(N, 2 * H)  # r and z
+        reads = x.new_empty(N, H)  # what n reads of the state, before r
+        news = x.new_empty(N, H)  # n
+        U_gates, U_new = U[: 2 * H].t(), U[2 * H :].t()
+        parts = x[:, : 2 * H], x[:, 2 * H :], gates, gates[:, :H], gates[:, H:], reads, news, states[n:]
+        for k, x_gates, x_new, gate, r, z, read, new, y in zip(sizes, *(part.split(sizes) for part in parts)):
             h = h[:k]
-            torch.addmm(x_g, h, U_g, out=g).sigmoid_()
-            torch.addmm(c, h, U_n, out=u)
-            torch.addcmul(x_n, r, u, out=v).tanh_()
-            h = torch.lerp(v, h, z, out=y)
-        ctx.save_for_backward(Y, gates, m, new, U)
+            torch.addmm(x_gates, h, U_gates, out=gate).sigmoid_()
+            torch.addmm(c, h, U_new, out=read)
+            torch.addcmul(x_new, r, read, out=new).tanh_()
+            h = torch.lerp(new, h, z, out=y)
+        ctx.save_for_backward(states, gates, reads, news, U)
         ctx.sizes = sizes
-        return Y[n:]
+        return states[n:]
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, dY):
-        (Y, gates, m, new, U), sizes = ctx.saved_tensors, ctx.sizes
-        (N, H), n, (r, z), h = dY.shape, len(Y) - len(dY), gates.chunk(2, 1), _previous_states(Y, sizes)
-        slope = (1 - z) * (1 - new.square())
-        K = torch.stack([slope * m * r * (1 - r), (h - new) * z * (1 - z), slope * r], 1)  # (N, 3, H)
-        D, now, previous = _from(dY, n, sizes)
-        for (k, z, g), d, older in zip(_back(z, K, sizes=sizes), now, previous):
-            g.mul_(d[:, None])
-            older[:k].addcmul_(d, z).addmm_(g.view(k, -1), U)
-        G = K.view(N, -1)
-        return torch.cat([G[:, : 2 * H], D[n:] * slope], 1), G.t() @ h, K[:, 2].sum(0), None, D[:n]
+        states, gates, reads, news, U = ctx.saved_tensors
+        N, H = dY.shape
+        n = len(states) - N
+        r, z = gates.chunk(2, 1)
+        h = _previous_states(states, ctx.sizes)
+        slope = (1 - z) * (1 - news.square())
+        slopes = torch.stack([slope * reads * r * (1 - r), (h - news) * z * (1 - z), slope * r], 1)  # (N, 3, H)
+        D, now, previous = _from(dY, n, ctx.sizes)
+        for (k, z, g), d, d_previous in zip(_back(z, slopes, sizes=ctx.sizes), now, previous):
+            g.mul_(d[:, None])  # slopes become gradients, in their place
+            d_previous[:k].addcmul_(d, z).addmm_(g.view(k, -1), U)
+        G = slopes.view(N, -1)
+        dx = torch.cat([G[:, : 2 * H], D[n:] * slope], 1)
+        return dx, G.t() @ h, slopes[:, 2].sum(0), None, D[:n]
 
 # %% ../../nbs/04_memories/02_recurrent.ipynb #d8c02207
 class _LSTMLoop(torch.autograd.Function):
@@ -135,37 +145,46 @@ class _LSTMLoop(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx, x, U, sizes, h, c):
-        (N, H), n = (len(x), h.shape[1]), len(h)
-        Y, C, G, shown = x.new_empty(n + N, H), x.new_empty(n + N, H), x.new_empty(N, 4 * H), x.new_empty(N, H)
-        Y[:n], C[:n] = h, c
-        parts = x, G, G[:, : 2 * H], *G.chunk(4, 1), C[n:], shown, Y[n:]
-        for k, x_k, gates, i_f, i, f, g, o, new, s, y in zip(sizes, *(part.split(sizes) for part in parts)):
-            torch.addmm(x_k, h[:k], U.t(), out=gates)
-            i_f.sigmoid_(), g.tanh_(), o.sigmoid_()
-            c = torch.mul(f, c[:k], out=new).addcmul_(i, g)
+        N, n, H = len(x), *h.shape
+        states = x.new_empty(n + N, H)  # the initial ones, then that after each step
+        states[:n] = h
+        cells = x.new_empty(n + N, H)
+        cells[:n] = c
+        gates = x.new_empty(N, 4 * H)  # i, f, g and o
+        shown = x.new_empty(N, H)  # tanh of the cells
+        parts = x, gates, gates[:, : 2 * H], *gates.chunk(4, 1), cells[n:], shown, states[n:]
+        for k, x_k, gate, i_f, i, f, g, o, cell, s, y in zip(sizes, *(part.split(sizes) for part in parts)):
+            torch.addmm(x_k, h[:k], U.t(), out=gate)
+            i_f.sigmoid_()
+            g.tanh_()
+            o.sigmoid_()
+            c = torch.mul(f, c[:k], out=cell).addcmul_(i, g)
             h = torch.mul(o, torch.tanh(c, out=s), out=y)
-        ctx.save_for_backward(Y, C, G, shown, U)
+        ctx.save_for_backward(states, cells, gates, shown, U)
         ctx.sizes = sizes
-        return Y[n:], C[n:]
+        return states[n:], cells[n:]
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx, dY, dC):
-        (Y, C, G, shown, U), sizes = ctx.saved_tensors, ctx.sizes
-        n, (i, f, g, o), h, c = len(Y) - len(dY), G.chunk(4, 1), _previous_states(Y, sizes), _previous_states(C, sizes)
-        slope = o * (1 - shown.square())
-        K = torch.stack([g * i * (1 - i), c * f * (1 - f), i * (1 - g.square()), shown * o * (1 - o)], 1)  # (N, 4, H)
-        (D, now, previous), (E, cells, older) = _from(dY, n, sizes), _from(dC, n, sizes)
-        parts = _back(f, slope, K, sizes=sizes)
-        for (k, forget, slope, gates), (d, e), (d_previous, e_previous) in zip(
-            parts, zip(now, cells), zip(previous, older)
-        ):
+        states, cells, gates, shown, U = ctx.saved_tensors
+        n = len(states) - len(dY)
+        i, f, g, o = gates.chunk(4, 1)
+        h = _previous_states(states, ctx.sizes)
+        c = _previous_states(cells, ctx.sizes)
+        of_cell = o * (1 - shown.square())
+        of_gates = [g * i * (1 - i), c * f * (1 - f), i * (1 - g.square()), shown * o * (1 - o)]
+        slopes = torch.stack(of_gates, 1)  # (N, 4, H)
+        D, now, previous = _from(dY, n, ctx.sizes)
+        E, now_c, previous_c = _from(dC, n, ctx.sizes)
+        parts = _back(f, of_cell, slopes, sizes=ctx.sizes)
+        for (k, forget, slope, G), d, e, d_previous, e_previous in zip(parts, now, now_c, previous, previous_c):
             e.addcmul_(d, slope)
-            gates[:, :3].mul_(e[:, None])
-            gates[:, 3].mul_(d)
+            G[:, :3].mul_(e[:, None])  # slopes become gradients, in their place
+            G[:, 3].mul_(d)
             e_previous[:k].addcmul_(e, forget)
-            d_previous[:k].addmm_(gates.view(k, -1), U)
-        G = K.flatten(1)
+            d_previous[:k].addmm_(G.view(k, -1), U)
+        G = slopes.flatten(1)
         return G, G.t() @ h, None, D[:n], E[:n]
 
 # %% ../../nbs/04_memories/02_recurrent.ipynb #040fa344
@@ -178,7 +197,8 @@ class _Torch(Memory):
 
     def __init__(self, n_in: int, n_hidden: int = 256):
         super().__init__(n_in, n_hidden)
-        self.n_hidden, self.state_shapes = n_hidden, ((n_hidden,),) * (2 if self.kind is nn.LSTM else 1)
+        self.n_hidden = n_hidden
+        self.state_shapes = ((n_hidden,),) * (2 if self.kind is nn.LSTM else 1)
         self.layer = self.kind(n_in, n_hidden, batch_first=True)
 
     def run(self, x, state, starts):
@@ -202,7 +222,7 @@ class _Torch(Memory):
         new = self.cell(x, states[0] if len(states) == 1 else states, *self.weights)
         return (new[0], new) if isinstance(new, tuple) else (new, (new,))
 
-    @torch.compiler.disable(reason="the packed order of a sequence depends on its episode starts")
+    @uncompiled  # the packed order of a sequence depends on its episode starts
     def sequence(self, x, states, starts):
         "Compute all steps: x (B, T, n_in) -> y (B, T, n_hidden) and the states after the last one."
         B, T, _ = x.shape
@@ -268,7 +288,8 @@ class Elman(_Torch):
 
     looks = {'Elman': ('', '#E69F00', 203)}
 
-    kind, cell = nn.RNN, staticmethod(torch.rnn_tanh_cell)
+    kind = nn.RNN
+    cell = staticmethod(torch.rnn_tanh_cell)
 
     def loop(self, x, sizes, h):
         W, U, b, c = self.weights
@@ -290,17 +311,21 @@ class GRU(_Torch):
 
     looks = {'GRU': ('', '#0072B2', 200)}
 
-    kind, cell = nn.GRU, staticmethod(torch.gru_cell)
+    kind = nn.GRU
+    cell = staticmethod(torch.gru_cell)
 
     def loop(self, x, sizes, h):
-        (W, U, b, c), H = self.weights, self.n_hidden
+        W, U, b, c = self.weights
+        H = self.n_hidden
         gates = F.linear(x, W, torch.cat([b[: 2 * H] + c[: 2 * H], b[2 * H :]]))
         return (_GRULoop.apply(gates, U, c[2 * H :], sizes, h),)
 
     def plain(self, x, u, h):
-        (r, z, n), (u_r, u_z, u_n) = x.chunk(3, -1), u.chunk(3, -1)
-        r, z = torch.sigmoid(r + u_r), torch.sigmoid(z + u_z)
-        return (torch.lerp(torch.tanh(n + r * u_n), h, z),)
+        x_r, x_z, x_n = x.chunk(3, -1)
+        u_r, u_z, u_n = u.chunk(3, -1)
+        r = torch.sigmoid(x_r + u_r)
+        z = torch.sigmoid(x_z + u_z)
+        return (torch.lerp(torch.tanh(x_n + r * u_n), h, z),)
 
 
 class LSTM(_Torch):
@@ -315,7 +340,9 @@ class LSTM(_Torch):
 
     looks = {'LSTM': ('', '#D55E00', 201)}
 
-    kind, cell, shortest = nn.LSTM, staticmethod(torch.lstm_cell), 12
+    kind = nn.LSTM
+    cell = staticmethod(torch.lstm_cell)
+    shortest = 12
 
     def loop(self, x, sizes, h, c):
         W, U, b_x, b_h = self.weights

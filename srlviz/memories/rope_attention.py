@@ -61,10 +61,14 @@ class RoPEAttention(Memory):
             raise ValueError(f"2 * n_heads must divide n_hidden={n_hidden}, got n_heads={n_heads}")
         if window < 1:
             raise ValueError(f"window must be at least 1, got {window}")
-        self.n_hidden, self.window, self.n_heads = n_hidden, window, n_heads
-        self.state_shapes = ((window, n_hidden), (window, n_hidden), ())
-        self.embed, self.norm = nn.Linear(n_in, n_hidden), nn.LayerNorm(n_hidden)
-        self.project, self.mix = nn.Linear(n_hidden, 3 * n_hidden), nn.Linear(n_hidden, n_hidden)
+        self.n_hidden = n_hidden
+        self.window = window
+        self.n_heads = n_heads
+        self.state_shapes = (window, n_hidden), (window, n_hidden), ()
+        self.embed = nn.Linear(n_in, n_hidden)
+        self.norm = nn.LayerNorm(n_hidden)
+        self.project = nn.Linear(n_hidden, 3 * n_hidden)
+        self.mix = nn.Linear(n_hidden, n_hidden)
         self.feed = nn.Sequential(
             nn.LayerNorm(n_hidden),
             nn.Linear(n_hidden, 2 * n_hidden),
@@ -82,16 +86,18 @@ class RoPEAttention(Memory):
         t, after = clock(elapsed, starts)
         e = self.embed(x)
         q, k, v = self.project(self.norm(e)).chunk(3, -1)
-        keys, values = torch.cat([keys, k], 1), torch.cat([values, v], 1)  # (B, w + T, n_hidden)
+        keys = torch.cat([keys, k], 1)  # (B, w + T, n_hidden)
+        values = torch.cat([values, v], 1)
         e = e + self.mix(self._attend(q, keys, values, t).flatten(2).to(q.dtype))
         back = torch.arange(self.window - 1, -1, -1, device=x.device)  # steps from the last one to each that is kept
         here = (back <= t[:, -1:])[..., None]  # (B, w, 1): steps of the present episode
-        keys, values = (torch.where(here, z[:, -self.window :], 0) for z in (keys, values))
+        keys = torch.where(here, keys[:, -self.window :], 0)
+        values = torch.where(here, values[:, -self.window :], 0)
         return e + self.feed(e), (keys, values, after)
 
     def _attend(self, q, keys, values, t):
         "Return the reads (B, T, H, D) of queries (B, T, n_hidden) from keys and values (B, w + T, n_hidden)."
         places = torch.arange(keys.shape[1], device=q.device)
         q, keys, values = (z.unflatten(-1, (self.n_heads, -1)) for z in (q, keys, values))
-        q, k = rotate(q, places[self.window :]), rotate(keys, places)
-        return window_attention(q, k, precise(values), None, t)
+        q = rotate(q, places[self.window :])
+        return window_attention(q, rotate(keys, places), precise(values), None, t)

@@ -38,13 +38,14 @@ def selective_scan(
     """
     B, T, H = u.shape
     C = min(chunk, T)
-    steps = [
-        chunked(z, C).unbind(2) for z in (dt, dt * u, b, c, starts[..., None])
-    ]  # C times (B, n, H), (B, n, N), (B, n, 1)
-    n = steps[0][0].shape[1]
-    s, passed = u.new_zeros(B, n, *A.shape), u.new_ones(B, n, *A.shape)
-    chunk_states, products = [], []
-    for dt_i, v_i, b_i, _, start_i in zip(*steps):
+    n = -(-T // C)
+    # by step of a chunk: C times (B, n, H), (B, n, N) or (B, n, 1)
+    dt, v, b, c, starts = (chunked(z, C).unbind(2) for z in (dt, dt * u, b, c, starts[..., None]))
+    s = u.new_zeros(B, n, *A.shape)
+    passed = u.new_ones(B, n, *A.shape)
+    chunk_states = []
+    products = []
+    for dt_i, v_i, b_i, start_i in zip(dt, v, b, starts):
         decay = (dt_i[..., None] * A).exp() * ~start_i[..., None]  # (B, n, H, N): step i of every chunk
         s = decay * s + v_i[..., None] * b_i[..., None, :]
         passed = decay * passed
@@ -56,7 +57,7 @@ def selective_scan(
         state = passed_c * state + s_c
     previous = torch.stack(previous, 1)
     h = []
-    for s, passed, c_i in zip(chunk_states, products, steps[3]):
+    for s, passed, c_i in zip(chunk_states, products, c):
         h.append(((s + passed * previous) * c_i[..., None, :]).sum(-1))
     return torch.stack(h, 2).view(B, n * C, H)[:, :T], state
 
@@ -108,8 +109,10 @@ def decaying_attention(
     """
     B, T, H, P = v.shape
     C = min(chunk, T)
-    q, k = chunked(q, C)[:, :, None], chunked(k, C)[:, :, None]  # (B, n, 1, C, N)
-    v, log = chunked(v, C).transpose(2, 3), chunked(log, C).transpose(2, 3)  # (B, n, H, C, P), (B, n, H, C)
+    q = chunked(q, C)[:, :, None]  # (B, n, 1, C, N)
+    k = chunked(k, C)[:, :, None]
+    v = chunked(v, C).transpose(2, 3)  # (B, n, H, C, P)
+    log = chunked(log, C).transpose(2, 3)  # (B, n, H, C)
     between, since = decay_products(log, chunked(starts[..., None], C).transpose(2, 3))
     new = v.mT @ (between[..., -1, :, None] * k)  # (B, n, H, P, N)
     kept = since[..., -1, None, None]
@@ -150,7 +153,9 @@ class S6(Memory):
             raise ValueError(f"d_state must be at least 1, got {d_state}")
         if n_heads is not None and (n_heads < 1 or n_hidden % n_heads):
             raise ValueError(f"n_heads must divide n_hidden={n_hidden}, got {n_heads}")
-        self.n_hidden, self.d_state, self.n_heads = n_hidden, d_state, n_heads
+        self.n_hidden = n_hidden
+        self.d_state = d_state
+        self.n_heads = n_heads
         self.state_shapes = ((n_hidden, d_state),)
         self.rank = -(-n_hidden // 16)
         self.project = nn.Linear(n_in, 2 * n_hidden)
@@ -161,7 +166,8 @@ class S6(Memory):
             decay = torch.arange(1.0, d_state + 1).repeat(n_hidden, 1)  # (H, N)
         else:
             decay = torch.empty(n_heads).uniform_(1, 16)
-        self.log_decay, self.skip = nn.Parameter(decay.log()), nn.Parameter(torch.ones(n_hidden))
+        self.log_decay = nn.Parameter(decay.log())
+        self.skip = nn.Parameter(torch.ones(n_hidden))
         self.output = nn.Linear(n_hidden, n_hidden)
 
     def initial_state(self, batch_size: int = 1) -> Tensor:
@@ -172,7 +178,8 @@ class S6(Memory):
         u, z = self.project(x).chunk(2, -1)
         u = F.silu(u)
         r, b, c = self.select(u).split([self.rank, self.d_state, self.d_state], -1)
-        dt, u, b, c = F.softplus(precise(self.step(r))), precise(u), precise(b), precise(c)
+        dt = F.softplus(precise(self.step(r)))
+        u, b, c = precise(u), precise(b), precise(c)
         A = -precise(self.log_decay).exp()
         with torch.autocast(x.device.type, enabled=False):
             if x.shape[1] == 1:

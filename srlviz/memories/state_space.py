@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from .memory import Memory, complex_product, precise
+from .memory import Memory, complex_product, precise, uncompiled
 
 # %% ../../nbs/04_memories/09_state_space.ipynb #1aa2aa4e
 class _Chunks(NamedTuple):
@@ -23,16 +23,15 @@ class _Chunks(NamedTuple):
     step: Tensor  # (M*C,) the step at each place
     there: Tensor  # (M*C,) bool, False where a place is empty
     place: Tensor  # (B*T,) the place of each step
-    ranks: (
-        tuple  # of (m,) chunk numbers: the first chunks of all pieces, in the order of time, then the second ones, ...
-    )
+    ranks: tuple  # of chunk numbers (m,): the first chunks of all pieces in the order of time, then the second, ...
     last: Tensor  # (B,) the last chunk of each row
     length: Tensor  # (B,) how many steps it holds
 
 
 def _chunks(starts: Tensor, size: int) -> _Chunks:
     "Cut B rows, starts (B, T), into episodes and these into chunks of `size` steps."
-    (B, T), device = starts.shape, starts.device
+    B, T = starts.shape
+    device = starts.device
     is_first = starts.clone()
     is_first[:, 0] = True
     first = is_first.flatten().nonzero()[:, 0]  # of each piece
@@ -41,7 +40,8 @@ def _chunks(starts: Tensor, size: int) -> _Chunks:
     piece = torch.arange(len(first), device=device).repeat_interleave(n)
     M = len(piece)
     rank = torch.arange(M, device=device) - (n.cumsum(0) - n)[piece]
-    first_step, held = first[piece] + rank * size, (lengths[piece] - rank * size).clamp(max=size)
+    first_step = first[piece] + rank * size
+    held = (lengths[piece] - rank * size).clamp(max=size)
     i = torch.arange(size, device=device)
     there = (i < held[:, None]).flatten()
     last = torch.searchsorted(first_step, torch.arange(1, B + 1, device=device) * T) - 1
@@ -95,7 +95,9 @@ class _Carry(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, g):
-        (initial, turn), g, d_ends = ctx.saved_tensors, g.clone(), torch.zeros_like(g)
+        initial, turn = ctx.saved_tensors
+        g = g.clone()
+        d_ends = torch.zeros_like(g)
         for r in ctx.ranks[:0:-1]:
             d_ends[:, r - 1] = d = g[:, r]
             g[:, r - 1] += d * turn.conj()[:, None]
@@ -140,13 +142,11 @@ def _matrices(system: _System, size: int) -> _Matrices:
     read = c[:, :, None] * powers[:, None]  # (G, p, C+1, n)
     kernel = torch.einsum('gqln,gpn->gpql', read[:, :, :size], b).real
     inside = _toeplitz(kernel).transpose(2, 3).flatten(3).flatten(1, 2)
-    inside = inside + torch.diag_embed(
-        torch.as_tensor(d, device=log.device).expand(len(log))[:, None].expand(inside.shape[:2])
-    )
-    into = b[:, :, None] * powers[:, None, :size].flip(2)
-    return _Matrices(
-        powers, inside, _pairs(into).flatten(1, 2), _pairs(read[:, :, 1:].conj()).flatten(1, 2).transpose(1, 2)
-    )
+    direct = torch.as_tensor(d, device=log.device).expand(len(log))[:, None].expand(inside.shape[:2])
+    inside = inside + torch.diag_embed(direct)
+    into = _pairs(b[:, :, None] * powers[:, None, :size].flip(2)).flatten(1, 2)
+    out = _pairs(read[:, :, 1:].conj()).flatten(1, 2).transpose(1, 2)
+    return _Matrices(powers, inside, into, out)
 
 # %% ../../nbs/04_memories/09_state_space.ipynb #d40b3bb2
 class _Scan(Memory):
@@ -190,9 +190,11 @@ class _Scan(Memory):
         y, state = self.step(x[:, 0], state)
         return y[:, None], state
 
-    @torch.compiler.disable(reason="a sequence runs uncompiled: its layout depends on where episodes start")
+    @uncompiled  # a sequence runs uncompiled: its layout depends on where episodes start
     def _sequence(self, x, state, starts):
-        (B, T, _), flat, s = x.shape, x.flatten(0, 1), torch.view_as_complex(state.contiguous())  # (B, G, n)
+        B, T, _ = x.shape
+        flat = x.flatten(0, 1)
+        s = torch.view_as_complex(state.contiguous())  # (B, G, n)
         n_pieces = B + int(starts[:, 1:].sum())
         size = min(self.chunk, max(1, B * T // n_pieces // 2))  # half an episode, so that few places stay empty
         powers, inside, into, out = _matrices(self.system(), size)
@@ -206,7 +208,8 @@ class _Scan(Memory):
         held = torch.arange(size, device=x.device) >= size - plan.length[:, None]
         tail = self._inner(self.write(x[:, T - size :].flatten(0, 1)) * held.flatten(), size)
         s = torch.addcmul(_unpaired(tail @ into), initial[:, plan.last], powers[:, plan.length])
-        return self.read(_lift(h, plan), flat).view(B, T, -1), torch.view_as_real(s.transpose(0, 1).contiguous())
+        y = self.read(_lift(h, plan), flat).view(B, T, -1)
+        return y, torch.view_as_real(s.transpose(0, 1).contiguous())
 
     def _inner(self, u, size):
         "Rearrange (G*p, M*C) to (G, M, p*C)."
@@ -232,26 +235,27 @@ class S4D(_Scan):
             raise ValueError(f"S4D keeps pairs of conjugates, so d_state is even, got d_state={d_state}")
         super().__init__(n_in, n_hidden)
         H, n = n_hidden, d_state // 2
-        self.n_hidden, self.d_state, self.state_shapes = n_hidden, d_state, ((H, n, 2),)
-        self.write_in, self.read_out = nn.Linear(n_in, H), nn.Linear(H, 2 * H)
+        self.n_hidden = n_hidden
+        self.d_state = d_state
+        self.state_shapes = ((H, n, 2),)
+        self.write_in = nn.Linear(n_in, H)
+        self.read_out = nn.Linear(H, 2 * H)
         self.log_dt = nn.Parameter(torch.empty(H).uniform_(math.log(1e-3), math.log(0.1)))
         self.log_decay = nn.Parameter(torch.full((H, n), math.log(0.5)))
         self.frequency = nn.Parameter((math.pi * torch.arange(n)).repeat(H, 1))
         self.B = nn.Parameter(torch.tensor([1.0, 0]).repeat(H, n, 1))
-        self.C, self.skip = nn.Parameter(torch.randn(H, n, 2) / 2**0.5), nn.Parameter(torch.randn(H))
+        self.C = nn.Parameter(torch.randn(H, n, 2) / 2**0.5)
+        self.skip = nn.Parameter(torch.randn(H))
 
     def numbers(self):
-        log_dt, log_decay, frequency, B, C, d = (
-            precise(p) for p in (self.log_dt, self.log_decay, self.frequency, self.B, self.C, self.skip)
-        )
-        A = torch.stack([-log_decay.exp(), frequency], -1)  # (H, n, 2)
-        log = A * log_dt.exp()[:, None, None]
+        A = torch.stack([-precise(self.log_decay).exp(), precise(self.frequency)], -1)  # (H, n, 2)
+        log = A * precise(self.log_dt).exp()[:, None, None]
         a, b = log.unbind(-1)
         moved = torch.stack([a.expm1() * b.cos() - 2 * (b / 2).sin().square(), a.exp() * b.sin()], -1)  # exp(log) - 1
-        held = complex_product(moved, torch.stack([A[..., 0], -A[..., 1]], -1)) / A.square().sum(
-            -1, keepdim=True
-        )  # moved / A
-        return log, complex_product(B, held)[:, None], 2 * C[:, None], d
+        conjugate = torch.stack([A[..., 0], -A[..., 1]], -1)
+        held = complex_product(moved, conjugate) / A.square().sum(-1, keepdim=True)  # moved / A
+        b = complex_product(precise(self.B), held)[:, None]
+        return log, b, 2 * precise(self.C)[:, None], precise(self.skip)
 
     def write(self, x):
         u = torch.addmm(self.write_in.bias[:, None], self.write_in.weight, x.t())  # (H, K)
@@ -302,19 +306,21 @@ class LRU(_Scan):
             raise ValueError(f"LRU keeps complex numbers, so d_state is even, got d_state={d_state}")
         super().__init__(n_in, n_hidden)
         N, H = d_state // 2, n_hidden
-        self.n_hidden, self.d_state, self.state_shapes = n_hidden, d_state, ((N, 1, 2),)
+        self.n_hidden = n_hidden
+        self.d_state = d_state
+        self.state_shapes = ((N, 1, 2),)
         size2 = torch.empty(N).uniform_(0.9**2, 0.999**2)  # |lambda|^2
         self.log_decay = nn.Parameter(torch.log(-0.5 * size2.log()))
         self.log_frequency = nn.Parameter(torch.log(math.pi / 10 * (1 - torch.rand(N))))
         self.log_scale = nn.Parameter(0.5 * torch.log(1 - size2))
-        self.write_in, self.read_out = (
-            nn.Parameter(torch.randn(N, 2, n_in) / (2 * n_in) ** 0.5),
-            nn.Parameter(torch.randn(H, N, 2) / N**0.5),
-        )
-        self.skip, self.gate = nn.Linear(n_in, H), nn.Linear(H, 2 * H)
+        self.write_in = nn.Parameter(torch.randn(N, 2, n_in) / (2 * n_in) ** 0.5)
+        self.read_out = nn.Parameter(torch.randn(H, N, 2) / N**0.5)
+        self.skip = nn.Linear(n_in, H)
+        self.gate = nn.Linear(H, 2 * H)
 
     def numbers(self):
-        decay, frequency = (precise(p).exp() for p in (self.log_decay, self.log_frequency))
+        decay = precise(self.log_decay).exp()
+        frequency = precise(self.log_frequency).exp()
         log = torch.stack([-decay, frequency], -1)[:, None]  # (N, 1, 2)
         i = torch.eye(2).to(log)[:, None].expand(log.shape[0], 2, 1, 2)  # 1 and i
         return log, i, i * torch.tensor([1, -1]).to(log), 0.0

@@ -6,7 +6,7 @@
 __all__ = ['START', 'listing', 'start_notebook', 'main']
 
 # %% ../../nbs/09_studies/01_cli.ipynb #6316a64c
-import argparse, importlib.util, json, os, subprocess, sys
+import argparse, importlib.util, json, os, shlex, subprocess, sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -114,15 +114,37 @@ def _parser() -> argparse.ArgumentParser:
     path.add_argument('study', help='name (see srlviz list)')
     for p in listed, run, path:
         p.add_argument('--studies', type=Path, metavar='DIR', help='folder of your own studies')
+    about = 'write the notebook of a new study, for papermill, srlviz run and srlviz sweep'
+    new = commands.add_parser('new', help=about, description=f'{about[0].upper()}{about[1:]}. No file is overwritten.')
+    new.add_argument('kind', choices=['study'])
+    new.add_argument('name', help='letters, digits, _ and -; NAME.ipynb is written')
+    new.add_argument('--out', default='.', metavar='DIR', help='folder of the notebook (default: this one)')
     about = f'open JupyterLab on {START}, a notebook with the start page, in this folder'
     lab = commands.add_parser('lab', help=about, description=f'{about}. It is written if it does not exist.')
     lab.add_argument('options', nargs=argparse.REMAINDER, help='options of JupyterLab, such as --no-browser')
     about = 'write the notebooks of the course for students, and the solutions apart'
     course = commands.add_parser('course', help=about, description=f'{about[0].upper()}{about[1:]}.')
     course.add_argument('folder', help='receives the folders course, tutorials, studies and solutions')
+    about = 'nbgrader: write a course folder of nbgrader, with a point for each exercise (default: students)'
+    course.add_argument('--for', dest='reader', choices=('students', 'nbgrader'), default='students', help=about)
     add_commands(commands)
     _add_landings(commands)
+    _add_grade(commands)
     return parser
+
+
+def _add_grade(commands) -> None:
+    "Add the command `grade` and its options."
+    about = "grade the notebooks of a class: run each student's answers in the lesson, and write one table"
+    rest = '. This runs the code of the students. The same command resumes, and grades only what is new.'
+    p = commands.add_parser('grade', help=about, description=about[0].upper() + about[1:] + rest)
+    p.add_argument('folder', help='of the notebooks: folders for students, or the download of a learning platform')
+    p.add_argument('--out', required=True, metavar='CSV', help='the table, written whole or not at all')
+    p.add_argument('--seconds', type=float, default=120, metavar='S', help='limit of each answer (default: 120)')
+    p.add_argument('--memory', type=float, default=4, metavar='GB', help='limit of each submission (default: 4)')
+    p.add_argument('--jobs', type=int, default=1, metavar='N', help='submissions at once (default: 1)')
+    p.add_argument('--course', metavar='DIR', help='your own lessons with their solutions (default: those of the kit)')
+    p.set_defaults(call=_grade)
 
 
 def _add_landings(commands) -> None:
@@ -194,7 +216,10 @@ def start_notebook(folder: str | Path = '.') -> Path:
     path = Path(folder) / START
     cell = dict(cell_type='code', id='start', execution_count=None, metadata={}, outputs=[])
     kernel = dict(name='python3', language='python', display_name='Python 3')
-    content = dict(cells=[cell | dict(source='import srlviz\nsrlviz.explore()')], metadata=dict(kernelspec=kernel))
+    content = dict(
+        cells=[cell | dict(source='import srlviz  # Shift+Enter runs this cell\nsrlviz.explore()')],
+        metadata=dict(kernelspec=kernel),
+    )
     try:
         with open(path, 'x', encoding='utf-8') as f:
             json.dump(content | dict(nbformat=4, nbformat_minor=5), f, indent=1)
@@ -211,12 +236,43 @@ def _lab(options: list[str]) -> int:
     return subprocess.call([sys.executable, '-m', 'jupyterlab', page, *options])
 
 
-def _course(folder: str) -> int:
-    "Write the students' notebooks and the solutions; print where."
-    from srlviz.studies.course import write_course
+def _course(folder: str, reader: str) -> int:
+    "Write the notebooks of the course; print where, and how to go on."
+    from srlviz.studies.course import write_course, write_nbgrader
 
+    if reader == 'nbgrader':
+        written = write_nbgrader(folder)
+        print(
+            f"{len(written)} lessons in {Path(folder) / 'source'}; "
+            f"cd {folder} && nbgrader generate_assignment --create 01_truth"
+        )
+        return 0
     written = write_course(folder)
     print(f"{len(written)} lessons in {Path(folder) / 'course'}, solutions in {Path(folder) / 'solutions'}")
+    return 0
+
+
+def _grade(args) -> int:
+    "Grade a class; print the table. Progress goes to the other stream."
+    from srlviz.studies.grade import NOT_ISOLATED, grade, marks_text
+
+    options = dict(seconds=args.seconds, memory=args.memory, jobs=args.jobs, course=args.course)
+    table = grade(args.folder, args.out, **options, progress=lambda line: print(line, file=sys.stderr, flush=True))
+    print(visible(marks_text(table), lines=True))
+    if 'not isolated' in set(table['process']):
+        print(NOT_ISOLATED)
+    print(f'{args.out}: {len(table)} students')
+    return 0
+
+
+def _new(name: str, folder: str) -> int:
+    "Write the notebook of a new study; print what to do with it."
+    from srlviz.studies.new_study import new_study
+
+    path = new_study(name, folder)
+    typed = shlex.quote(str(path))
+    print(f'{path}: edit it in JupyterLab, then\n  srlviz run {typed} -p bias .7 --out runs/{name}')
+    print(f"  srlviz sweep {typed} --grid '{{\"bias\": [0.5, 0.7], \"seed\": [0, 1, 2]}}' --out runs/{name}-sweep")
     return 0
 
 
@@ -293,7 +349,9 @@ def main(argv: list[str] | None = None) -> int:
         if args.command == 'landings':
             return _landings(args)
         if args.command == 'course':
-            return _course(args.folder)
+            return _course(args.folder, args.reader)
+        if args.command == 'new':
+            return _new(args.name, args.out)
         if args.command == 'lab':
             return _lab(args.options[1:])
         if args.command == 'path':

@@ -60,7 +60,7 @@ def file_kind(path: str | Path) -> str:
     """
     path = Path(path)
     if not path.exists():
-        raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
+        raise FileNotFoundError(f"there is no file or folder {str(path)!r} in {Path.cwd()}")
     kind = _folder_kind(path) if path.is_dir() else _content_kind(path)
     if not kind:
         readable = ', '.join(k.words for k in FILE_KINDS.values())

@@ -6,7 +6,7 @@
 __all__ = ['default_codes', 'PolicyEncoder', 'is_sb3', 'environment_of', 'ProbeCallback']
 
 # %% ../../nbs/09_studies/12_probe_callback.ipynb #49060058
-import sys, time, warnings
+import sys, time
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import partial
@@ -30,6 +30,7 @@ from ..core.training import evaluation_mode, seeded
 from ..encoders.custom import kept_outputs, layer_codes, as_encoder
 from ..evaluate.prediction.linear import constants, fit_linear, repeated_factors, skills, varying
 from ..evaluate.questions.rank import effective_rank, spectra
+from ..core.warn import warn
 
 # %% ../../nbs/09_studies/12_probe_callback.ipynb #5b02e36b
 _HEADS = ('latent_pi', 'mu', 'q_net', 'quantile_net', 'action_net')  # of networks of actors, and of Q values
@@ -338,7 +339,7 @@ class ProbeCallback:
         except ValueError as e:
             if not self._rows:
                 raise
-            warnings.warn(f"the probe of step {step} failed: {e}", stacklevel=2)
+            warn(f"the probe of step {step} failed: {e}")
             row = dict(probe_skill=np.nan, effective_rank=np.nan)
         row = dict(step=step) | row | dict(probe_seconds=time.perf_counter() - started)
         log_curve(step, **{k: row[k] for k in ('probe_skill', 'effective_rank', 'probe_seconds')})
@@ -364,7 +365,7 @@ class ProbeCallback:
         if not self._rows:
             self.warnings = repeated_rows(codes, self._factors) + overlapping_windows(self.recording)
             for warning in self.warnings:
-                warnings.warn(warning['words'], stacklevel=4)
+                warn(warning['words'])
         heads = fit_linear(codes, self._factors)
         test = self._factors['test']
         predicted = heads.predict(codes['test'], test.index)

@@ -97,7 +97,7 @@ def _category(factor, values: pd.Series) -> tuple[str, tuple[str, ...]]:
     return f'words{gaps}', tuple(map(str, np.unique(x)))  # fractions that are stated to be classes
 
 # %% ../../nbs/09_studies/05_quick.ipynb #6b2c1987
-def _prepare_factors(recording: Recording) -> tuple[Recording, dict[str, str]]:
+def _prepare_factors(recording: Recording, seed: int = 0) -> tuple[Recording, dict[str, str]]:
     """Return a recording with the splits of a probe and the factors that can be asked about, and why others cannot.
 
     Factors that can be classified are whole numbers of the kind 'categorical', others of the kind 'continuous'.
@@ -105,7 +105,7 @@ def _prepare_factors(recording: Recording) -> tuple[Recording, dict[str, str]]:
     name = recording.name or 'the recording'
     if not len(recording):
         raise ValueError(f"{name} has no episodes")
-    recording = with_question_split(recording)
+    recording = with_question_split(recording, seed)
     for split in 'valid', 'test':
         if split not in recording.split:
             raise ValueError(f"{name} has a split 'probe', but no {split!r}; a probe needs 'probe', 'valid' and 'test'")
@@ -226,7 +226,7 @@ def probe(
     probing : arguments of `linear_probe`. For data, protocol='fixed' and lr=0.01 are the defaults: with fewer than tens
         of thousands of rows the paper's would score how the weights were drawn
     epochs : maximum for trained methods that are given by name or class (paper: 100); an instance keeps its own
-    seed : of recording, split, encoders and probes
+    seed : of recording, split (unless the recording has one), encoders and probes
     out : folder for recording and results, which are cached there; by default nothing is kept
 
     Returns
@@ -268,7 +268,7 @@ def probe(
         prepared, left_out = _record_game(game, frames, policy, version, seed, out, progress), {}
         study, task, how = 'atari', game_name(game), dict(n_classes=256)
     else:
-        prepared, left_out = _prepare_factors(recording)
+        prepared, left_out = _prepare_factors(recording, seed)
         study, task = 'own', prepared.name or 'own'
         how = {name: value for name, value in LinearProbe.defaults.items() if name != 'norm'}
         methods = {m.name: _for_steps(m, prepared) for m in methods.values()}

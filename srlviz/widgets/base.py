@@ -85,8 +85,13 @@ class SafeHTML(W.HTML):
         self.value = Markup('<span role="{}"{}>{}</span>').format(role, state, message)
 
 # %% ../../nbs/08_widgets/00_base.ipynb #e8e98a6e
-def _error_words(problem: Exception) -> str:
+_FAILURES = (Exception, KeyboardInterrupt)  # what the status line shows: errors, and the interrupt of the kernel
+
+
+def _error_words(problem: BaseException) -> str:
     """Return the message of an error, after its type unless that is for wrong values: 'KeyError: 3', not '3'."""
+    if isinstance(problem, KeyboardInterrupt):
+        return 'The kernel was interrupted: do it again to finish it.'
     words = str(problem)
     is_sentence = isinstance(problem, (ValueError, traitlets.TraitError)) and words
     return words if is_sentence else f'{type(problem).__name__}: {words}'.removesuffix(': ')
@@ -101,7 +106,7 @@ def busy(line: SafeHTML, words: str, *controls):
     line.show_message(f'{words}…', busy=True)
     try:
         yield
-    except Exception as problem:
+    except _FAILURES as problem:
         line.show_message(f'{words}: this failed. {_error_words(problem)}', 'alert')
         raise
     finally:
@@ -139,7 +144,7 @@ def button(words: str, act: Callable[[], Any], tooltip: str = '', **traits) -> W
     def press(_):
         try:
             act()
-        except Exception as problem:
+        except _FAILURES as problem:
             for explorer in _explorers_around(part):
                 explorer.report_error(problem)
             raise
@@ -151,10 +156,13 @@ def button(words: str, act: Callable[[], Any], tooltip: str = '', **traits) -> W
 def menu(words: str, options: Iterable = (), width: int = 300, **traits) -> W.Dropdown:
     """Make a menu with a label; options are values, or pairs (label, value).
 
-    If the glossary contains the label, its meaning is the hover text by default.
+    It is `width` pixels wide, or as wide as its longest option needs and its row permits. If the glossary contains the
+    label, its meaning is the hover text by default.
     """
     traits.setdefault('tooltip', define(words) or None)
-    return W.Dropdown(options=list(options), description=words, layout=dict(width=f'{width}px'), **traits)
+    room = 'calc(100% - 8px)'
+    layout = dict(width='max-content', min_width=f'min({width}px, {room})', max_width=room)
+    return W.Dropdown(options=list(options), description=words, layout=layout, **traits)
 
 
 def menu_values(part: W.Widget) -> list:
@@ -269,8 +277,12 @@ def write_page(path, figures: Sequence[go.Figure | Markup], title: str = 'srlviz
 _NO_MODEL = (
     '<style class="srlviz-unseen">'
     '.jp-OutputArea-child:has(.srlviz-unseen) + .jp-OutputArea-child > .jp-OutputArea-output:not(:has(*)), '
-    '.jp-OutputArea-child:has(.srlviz-unseen) { display: none; }</style>'
+    '.jp-OutputArea-child:has(.srlviz-explorer) + .jp-OutputArea-child:has(.srlviz-no-picture), '
+    '.jp-OutputArea-child:has(.srlviz-unseen) { display: none; }'
+    '.srlviz-no-picture { height: 0; overflow: hidden; animation: srlviz-no-picture 0s 2s forwards; }'
+    '@keyframes srlviz-no-picture { to { height: auto; } }</style>'
 )  # hides "Loading" and "model not found", which JupyterLab shows for a widget without a kernel: the picture is below
+_NO_PICTURE = 'This view appears when its cell is run.'  # until there is a picture; the style waits for a live widget
 
 
 _MAX_RENDERING = 60  # seconds in which a page renders a picture, or else it is requested again
@@ -293,13 +305,15 @@ class _NotebookPicture:
         from IPython.display import display
 
         self.explorer = explorer
-        self.output = display({'text/html': '<span class="srlviz-unseen"></span>'}, raw=True, display_id=True)
+        place = {'text/html': f'<div class="srlviz-no-picture">{_NO_PICTURE}</div>', 'text/plain': _NO_PICTURE}
+        self.output = display(place, raw=True, display_id=True)
         others = [p for p in self.displayed if p.explorer is not explorer and p.explorer.comm is not None]
         self.displayed[:] = others if self.output is None else [*others, self]
 
     def take(self, view):
         """Let a view in the page render the current figure, unless that picture is stored already."""
-        figure = ink(to_json_plotly(unlinked(self.explorer.figure()).to_dict()), dark=False)
+        drawn = [unlinked(figure).to_dict() for figure in self.explorer.pictured()]
+        figure = ink(to_json_plotly(drawn), dark=False)
         if figure == self.requested and self.is_awaited():
             return
         if figure != self.figure_json:
@@ -410,13 +424,18 @@ class Explorer(Quiet, W.VBox):
 
     A subclass makes its parts, links them to its traits with `bind`, arranges them as `children` (with `row` and
     `columns`), and ends its constructor with `start_reacting()`. It defines `figure()`, its static form, and may define
-    `figures()`, everything that `to_html` writes. `status` is its status line.
+    `figures()`, everything that `to_html` writes. `status` is its status line, `verb` the label of a button that
+    opens it, and `guide` one sentence that is shown above it: what to press, and what one learns from it. Within
+    another explorer it is hidden.
 
     Trait of all explorers: hovered, the (episode, t) under the pointer here or in a linked explorer, () for none; views
     that `share_hover` mark it lightly, and the current step stays.
     """
 
     hovered = traitlets.Tuple()
+    verb: str = ''
+    guide: str = ''
+    _above = _below = ()  # the parts around its own
     _quiet_depth = 1  # nothing reacts before `start_reacting`
     _hover_views = ()  # those that share `hovered`
     _problem = ''  # the last error in the status line, until something succeeds
@@ -450,7 +469,27 @@ class Explorer(Quiet, W.VBox):
         self.interactive = is_interactive(interactive)
         self.status = SafeHTML()
         self.status.add_class('srlviz-status')
+        if self.guide:
+            line = SafeHTML(Markup('<span role="note">{}</span>').format(self.guide))
+            self._above = (line.add_class('srlviz-guide'),)
         self.add_class('srlviz-explorer')
+
+    @traitlets.validate('children')
+    def _surrounded(self, proposal):
+        around = (*self._above, *self._below)
+        return (*self._above, *(part for part in proposal['value'] if part not in around), *self._below)
+
+    def surround(self, above: Sequence[W.Widget] = (), below: Sequence[W.Widget] = ()):
+        """Put parts above and below its own, where they stay when these change."""
+        self._above = (*self._above, *above)
+        self._below = (*below, *self._below)
+        for part in (*above, *below):
+            part.add_class('srlviz-around')
+        self.children = self.children
+
+    def hide_own(self, hidden: bool = True):
+        """Hide its own parts, or show them again; the parts around them stay."""
+        (self.add_class if hidden else self.remove_class)('srlviz-elsewhere')
 
     @classmethod
     def of_world(cls, world, recording: Recording | None = None, **options) -> 'Explorer':
@@ -503,14 +542,14 @@ class Explorer(Quiet, W.VBox):
         with nullcontext() if self.interactive else without_comms():
             try:
                 result = act(*arguments)
-            except Exception as problem:
+            except _FAILURES as problem:
                 self.report_error(problem)
                 raise
         if self._n_problems == n_problems:
             self.report_problem('')
         return result
 
-    def report_error(self, problem: Exception):
+    def report_error(self, problem: BaseException):
         """Show an error in the status line, unless it stands there."""
         words = _error_words(problem)
         if not (escape(words) in self.status.value and 'role="alert"' in self.status.value):
@@ -544,6 +583,14 @@ class Explorer(Quiet, W.VBox):
         """Draw everything that `to_html` writes."""
         return [self.figure()]
 
+    def pictured(self) -> list[go.Figure]:
+        """Draw what a saved notebook shows without a kernel: the static form."""
+        return [self.figure()]
+
+    def for_paper(self, width: int) -> go.Figure:
+        """Draw what `srlviz.save_figure` saves: the static form, for a place `width` pixels wide."""
+        return self.figure()
+
     def to_html(self, path, title: str = '') -> pathlib.Path:
         """Write the static form as one self-contained HTML page."""
         return write_page(path, self.figures(), title=title or type(self).__name__)
@@ -554,13 +601,14 @@ class Explorer(Quiet, W.VBox):
     def _ipython_display_(self, **kwargs):
         from IPython.display import display
 
+        if not self.interactive:
+            display(*(figure_bundle(figure) for figure in self.pictured()), raw=True)
+            return
         bundle = self._repr_mimebundle_()
-        if self.interactive:
-            display({'text/html': _NO_MODEL}, raw=True)
+        display({'text/html': _NO_MODEL}, raw=True)
         display(*(bundle if isinstance(bundle, tuple) else (bundle,)), raw=True)
-        if self.interactive:
-            self._picture = _NotebookPicture(self)
-            _CELLS.show(self)
+        self._picture = _NotebookPicture(self)
+        _CELLS.show(self)
 
 # %% ../../nbs/08_widgets/00_base.ipynb #c311a004
 def _parts(box: W.Widget, found: dict | None = None) -> dict[int, W.Widget]:
@@ -630,7 +678,9 @@ def _shared_traits(explorer: traitlets.HasTraits, traits: Sequence[str]) -> list
 
 
 def _is_chosen(trait: str, value) -> bool:
-    """Whether something is chosen; None, '', -1 and the task 'all' stand for nothing."""
+    """Whether a value is shared; None, '', -1 and the task 'all' stand for nothing. Of steps, None is shared too."""
+    if trait == 'steps':
+        return True
     if isinstance(value, (str, int)):
         return value not in ('', -1) and (trait, value) != ('task', 'all')
     return value is not None
@@ -650,8 +700,8 @@ class Selection(traitlets.HasTraits):
     """What linked explorers show and select.
 
     Traits: recording, episode, t, factor, method, task, as in the explorers; None where nothing is chosen. steps: the
-    selected steps, a `srlviz.core.views.steps.Steps`, which may be empty. hovered: the (episode, t) under the pointer,
-    () for none.
+    selected steps, a `srlviz.core.views.steps.Steps`; None if nothing is selected, `Steps()` if a selection is empty.
+    hovered: the (episode, t) under the pointer, () for none.
     """
 
     recording, episode, t, factor, method, task, steps, hovered = (traitlets.Any(None) for _ in SHARED_TRAITS)

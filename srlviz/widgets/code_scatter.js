@@ -106,9 +106,10 @@ function render({ model, el }) {
     return plot.set({
       pointColor: colours, pointColorActive: colours, colorBy: 'valueZ', backgroundColor: isDark() ? '#111111' : '#ffffff',
       pointSize: model.get('look').size ?? 4, pointSizeSelected: 0, pointOutlineWidth: 1, opacityBy: 'density', opacityByDensityFill: .9,
-      opacityInactiveScale: xy.length > 4000 ? .08 : .2,
+      opacityInactiveScale: faded(),
     });
   }
+  const faded = () => (xy.length > 4000 ? .08 : .2);
   /** Draw the points: all of them, or only the colours or the selection. Changes are handled one after another. */
   const update = what => { work = work.then(() => runInTurn(() => redraw(what))).catch(fail); return work; };
   async function redraw(what) {
@@ -125,6 +126,7 @@ function render({ model, el }) {
       if (ended || !plot) return;
     }
     const rows = chosen();
+    canvas.style.opacity = numbers(model.get('chosen'), Uint8Array).length && !rows.length ? faded() : 1;      // of an empty selection every point fades
     if (rows.length) plot.select(rows, { preventEvent: true });
     else plot.deselect({ preventEvent: true });
     show();
@@ -213,7 +215,7 @@ function render({ model, el }) {
     }
     for (const y of roundNumbers((oy - size.height) / k, oy / k)) {
       const py = Math.round(oy - k * y) + .5, text = shape('text', { x: 4, y: py - 3 });
-      text.textContent = py > 14 ? y : '';  // above the edge it would be cut
+      text.textContent = py > 14 && py < size.height - 14 ? y : '';  // above the edge it would be cut, in the corner meet that of x
       back.append(shape('line', { class: 'grid', y1: py, y2: py, x1: 0, x2: size.width }), text);
     }
   }
@@ -358,6 +360,7 @@ function render({ model, el }) {
     }
     card.replaceChildren(...parts);
     card.hidden = false;
+    for (const image of card.querySelectorAll('img')) image.style.imageRendering = image.naturalHeight > image.clientHeight ? 'auto' : '';   // as in the player
     if (point >= 0) said.textContent = words.join(', ');
     const [x, y] = over.at, { offsetWidth: wide, offsetHeight: tall } = card;
     card.style.left = `${x + 14 + wide < size.width ? x + 14 : Math.max(0, x - 14 - wide)}px`;

@@ -14,7 +14,7 @@ function render({ model, el }) {
     root.replaceChildren(...images.map((bytes, i) => {
       const button = document.createElement('button'), image = new Image(), text = document.createElement('span');
       const url = URL.createObjectURL(new Blob([bytes], { type: 'image/png' }));
-      image.onload = () => { image.style.width = `${image.naturalWidth * zoom}px`; URL.revokeObjectURL(url); };
+      image.onload = () => { image.style.width = `${image.naturalWidth * zoom}px`; image.style.imageRendering = zoom < 1 ? 'auto' : ''; URL.revokeObjectURL(url); };
       image.src = url;
       image.alt = '';
       text.textContent = captions[i] ?? '';

@@ -170,6 +170,7 @@ function render({ model, el }) {
   }
   function resize() {
     const { width, height } = model.get('source'), zoom = model.get('zoom'), sharp = globalThis.devicePixelRatio || 1;
+    frame.style.imageRendering = glance.style.imageRendering = zoom < 1 ? 'auto' : '';                  // lines of a picture that shrinks would be lost
     for (const canvas of [frame, over]) { canvas.style.width = `${width * zoom}px`; canvas.style.height = `${height * zoom}px`; }
     over.width = width * zoom * sharp; over.height = height * zoom * sharp;
     pen.setTransform(sharp, 0, 0, sharp, 0, 0);

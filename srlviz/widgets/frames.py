@@ -19,6 +19,7 @@ import traitlets
 
 from ..core.views.cameras import cameras, pick_camera
 from ..core.views.overlays import episode_marks
+from ..core.views.steps import busiest_step
 from ..core.names import unknown
 from ..core.recordings import Episode, Recording, as_recording
 from ..figures.frames import Over, check_marks, mark_colors, plot_contact_sheet, plot_factor_strip
@@ -329,6 +330,15 @@ class EpisodeSeeker:
 
     start_step = 0
 
+    @classmethod
+    def of_world(cls, world, recording: Recording | None = None, **options) -> Explorer:
+        """Open the sample of a world where most factors change, or another recording of it at its start."""
+        if recording is None and not {'episode', 't'} & {*options}:
+            recording = world.sample()
+            episode, t = busiest_step(recording)
+            options |= dict(episode=episode, t=t)
+        return super().of_world(world, recording, **options)
+
     def seek(self, episode: int, t: int = 0):
         """Go to a step of an episode, setting both at once; past its end, to the last step."""
         check_episodes('episode', episode, self.recording, self.episode)
@@ -465,6 +475,9 @@ class FrameBrowser(EpisodeSeeker, Explorer):
 
     Traits: recording, episode, t, camera, factor, against, second, show_marks.
     """
+
+    verb = 'watch'
+    guide = 'Press play or drag in the trace to see how the true state moves with the frame; press a number to plot it.'
 
     recording = traitlets.Any()
     episode, t, against = traitlets.Int(0), traitlets.Int(0), traitlets.Int(NO_EPISODE)

@@ -16,12 +16,15 @@ import plotly.graph_objects as go
 import traitlets
 from markupsafe import Markup
 
-from ..core.files import LIST, TABLE, TEXT, check_fields, is_whole, read_json, write_json
+from ..core.files import TABLE, TEXT, check_fields, is_whole, read_json, write_json
+from ..core.questions import Answer, has_steps
 from ..core.recordings import Episode, Recording, as_recording
-from ..core.views.cameras import pick_camera
-from ..core.views.steps import Steps, read_runs, read_tags
+from ..core.scores import split_label
+from ..core.views.cameras import frames_at, pick_camera
+from ..core.views.steps import Steps, read_selection, read_tags
+from ..evaluate.maps import representatives
 from ..evaluate.neighbours import Neighbours
-from ..figures.frames import frame_png
+from ..figures.frames import frame_png, plot_contact_sheet
 from srlviz.figures.maps import (
     MAX_POINTS,
     MapColumns,
@@ -29,19 +32,22 @@ from srlviz.figures.maps import (
     inside,
     map_colours,
     map_note,
+    nearest_to_median,
     plot_code_map,
+    prediction_values,
     selection_summary,
     selection_words,
     side_by_side,
     tag_places,
     thinned,
 )
+from ..figures.probe import value_words
 from ..figures.style import pretty
 from .base import Explorer, SafeHTML, button, check_choice, columns, menu, on_change, row, set_options
 from .frames import check_episodes
 from .moment import Moment
 from .scatter import CodeScatter
-from .views import PlotView
+from .views import FramePicker, PlotView
 
 # %% ../../nbs/08_widgets/08_maps.ipynb #809a773e
 class _Maps:
@@ -178,7 +184,7 @@ class _MapPane:
         explorer = self.explorer
         return plot_code_map(
             self.map,
-            self.columns()[explorer.factor] if explorer.factor else None,
+            self.column() if explorer.factor else None,
             steps=explorer.steps,
             at=(explorer.episode, explorer.t),
             tags=explorer.tags,
@@ -196,7 +202,7 @@ class _MapPane:
 
     def _draw(self):
         made, explorer = self.map, self.explorer
-        chosen = explorer.steps.mask(made.episode, made.t) if explorer.steps else None
+        chosen = None if explorer.steps is None else explorer.steps.mask(made.episode, made.t)
         self.rows = thinned(len(made.xy), explorer.max_points, chosen, made.drawn)
         ids = np.stack([self.rows, made.episode[self.rows], made.t[self.rows]], 1)
         look = dict(title=pretty(self.method), note=map_note(made, len(self.rows)))
@@ -212,10 +218,41 @@ class _MapPane:
             self.place_preview()
         self.replot()
 
+    def column(self):
+        """Return the values that colour the points: of the factor, or of a probe's predictions of it."""
+        columns, factor = self.columns(), self.explorer.factor
+        if not factor:
+            return columns['episode']._replace(name='', names=())
+        answer = self.answer()
+        if answer is None or self.explorer.colour == 'value':
+            return columns[factor]
+        is_size = self.explorer.colour == 'size of error'
+        return prediction_values(columns, answer.truth[factor], answer.predicted[factor], is_size)
+
+    def answer(self):
+        """Return the answer of a probe of this encoder that predicts the factor at steps; None if there is none."""
+        answers, factor = self.explorer.answers, self.explorer.factor
+        for name in dict.fromkeys([self.explorer.probe, self.method, *answers]):
+            answer = answers.get(name)
+            if answer is None or factor not in answer.truth or not _has_each_step_once(answer.truth.index):
+                continue
+            if name == self.method or split_label(name)['method'] == split_label(self.method)['method']:
+                return answer
+        return None
+
+    def predicted_words(self, episode: int, t: int) -> list[str]:
+        """Return what a probe predicts at a step, as one line; [] if nothing."""
+        answer, factor = self.answer(), self.explorer.factor
+        if answer is None or (episode, t) not in answer.predicted.index:
+            return []
+        predicted = answer.predicted.at[(episode, t), factor]
+        names = next((f.names for f in self.explorer.recording.factors if f.name == factor), ())
+        is_number = pd.api.types.is_numeric_dtype(answer.predicted[factor])
+        return [f'predicted: {value_words([predicted], names)[0] if is_number else predicted}']
+
     def values(self):
         """Return the values that colour the drawn points."""
-        columns, factor = self.columns(), self.explorer.factor
-        column = columns[factor] if factor else columns['episode']._replace(name='', names=())
+        column = self.column()
         return column._replace(values=column.values[self.rows])
 
     def mark(self):
@@ -252,7 +289,8 @@ class _MapPane:
         row, episode, t = point['data']
         cards = explorer.cards
         picture = cards.picture(episode, t, explorer.moment.camera)
-        self.view.show_card(cards.words(self.columns(), row, explorer.factor), picture)
+        words = cards.words(self.columns(), row, explorer.factor)
+        self.view.show_card([*words[:2], *self.predicted_words(episode, t), *words[2:]], picture)
         self.pointed = (episode, t if t >= 0 else int(explorer.recording.lengths[episode]) - 1)
         explorer.hovered = self.pointed
 
@@ -263,9 +301,12 @@ class _MapPane:
         self.view.preview = self.map.xy[self.columns().row(*step)].tolist() if is_there else []
 
     def select_inside(self, region: Mapping):
-        """Select the steps inside a lasso or box."""
+        """Select the steps inside a lasso or box; one without points clears the selection, unless it adds."""
         found = inside(self.map.xy, region.get('x', ()), region.get('y', ()))
-        self.select(Steps(self.map.episode[found], self.map.t[found]), bool(region.get('add')))
+        if found.any():
+            self.select(Steps(self.map.episode[found], self.map.t[found]), bool(region.get('add')))
+        elif not region.get('add'):
+            self.select(None)
 
     def show_plotted(self, problem: str):
         """Show the map by plotly, in a page that cannot draw with WebGL."""
@@ -278,6 +319,11 @@ class _MapPane:
         note = SafeHTML(f'This page cannot draw with WebGL ({problem}). The map is a simpler, slower one.')
         self.box.children = [note, self.plotted]
         self.replot()
+
+
+def _has_each_step_once(rows: pd.Index) -> bool:
+    """Whether rows of an answer are steps that can be found on a map."""
+    return has_steps(rows) and rows.is_unique
 
 
 def _is_step(point: Mapping) -> bool:
@@ -302,7 +348,7 @@ class _TagControls:
             tooltip='name of a tag',
             continuous_update=False,
         )
-        self.add = button('tag', self._add, 'tag the selected steps; if none is selected, the current step')
+        self.add = button('tag', self._add, 'tag the selected steps; without a selection, the current step')
         self.menu = menu('Tags', [], 215, style=dict(description_width='34px'))
         self.select = button('select', self._select, 'select the steps of this tag')
         self.remove = button('remove', self._remove, 'remove this tag')
@@ -329,18 +375,105 @@ class _TagControls:
         if self.menu.value:
             self.explorer.untag(self.menu.value)
 
+# %% ../../nbs/08_widgets/08_maps.ipynb #2767cc3e
+_MAX_AVERAGED = 60  # frames
+
+
+class _Gallery:
+    """Frames that stand for the selected steps, or without a selection for all; and a mean of frames.
+
+    Parameters
+    ----------
+    explorer : CodesExplorer
+
+    Attributes
+    ----------
+    places : (episode, t) of each frame;  box : its view
+    """
+
+    def __init__(self, explorer: Explorer):
+        self.explorer = explorer
+        self.places = []
+        self.words = SafeHTML()
+        self.picker = FramePicker(label='frames of the selection').add_class('srlviz-gallery')
+        self.box = W.VBox([self.words, self.picker])
+        explorer.on(self.picker, 'picks', lambda _: self._open())
+
+    def frames(self) -> tuple[np.ndarray | None, list[np.ndarray]]:
+        """Return the mean of frames of the selection, and the frames of `places`; None and [] without."""
+        explorer, made = self.explorer, self.explorer.pane.map
+        self.places = []
+        rows = self.rows()
+        if not len(rows) or not pick_camera(explorer.recording[0].obs):
+            return None, []
+        few = rows[representatives(made.xy[rows])]
+        many = rows[np.linspace(0, len(rows) - 1, min(len(rows), _MAX_AVERAGED)).round().astype(int)]
+        chosen, averaged = (
+            frames_at(explorer.recording, list(zip(made.episode[of], made.t[of])), explorer.moment.camera)
+            for of in (few, many)
+        )
+        if len({frame.shape for frame in (*chosen, *averaged)}) != 1:
+            return None, []
+        lengths = explorer.recording.lengths
+        for i, t in zip(made.episode[few].tolist(), made.t[few].tolist()):
+            self.places.append((i, t if t >= 0 else int(lengths[i]) - 1))
+        return np.mean(averaged, axis=0).round().astype(np.uint8), chosen
+
+    def rows(self) -> np.ndarray:
+        """Return the rows of the map that are selected, or all without a selection."""
+        made, steps = self.explorer.pane.map, self.explorer.steps
+        return np.arange(len(made.t)) if steps is None else np.flatnonzero(steps.mask(made.episode, made.t))
+
+    def captions(self) -> list[str]:
+        """Name the mean, and the step of each frame."""
+        return ['mean', *(f'episode {i}\nt {t}' for i, t in self.places)]
+
+    def show(self):
+        """Show the frames of the selection."""
+        if not self.explorer.interactive:
+            return
+        mean, frames = self.frames()
+        self.box.layout.display = '' if self.places else 'none'
+        if self.places:
+            n, steps = len(self.rows()), self.explorer.steps
+            unit = 'episodes' if (self.explorer.pane.map.t < 0).all() else 'steps'
+            which = f'all {n:,} {unit}' if steps is None else f'the {n:,} selected {unit}'
+            mean_of = 'them' if n <= _MAX_AVERAGED else f'{_MAX_AVERAGED} of them'
+            self.words.value = f'{len(frames)} frames that stand for {which}, and the mean of {mean_of}'
+            self.picker.show([mean, *frames], self.captions())
+            self.mark()
+
+    def mark(self):
+        """Mark the current step."""
+        step = (self.explorer.episode, self.explorer.t)
+        self.picker.picked = 1 + self.places.index(step) if step in self.places else -1
+
+    def _open(self):
+        picked = self.picker.picked - 1  # before the first stands the mean
+        if 0 <= picked < len(self.places):
+            self.explorer.seek(*self.places[picked])
+        self.mark()
+
+    def figure(self) -> go.Figure | None:
+        """Draw the static form; None without selected frames."""
+        mean, frames = self.frames()
+        if not self.places:
+            return None
+        captions = [caption.replace('\n', '<br>') for caption in self.captions()]
+        return plot_contact_sheet([mean, *frames], captions=captions, columns=7, zoom=90 / frames[0].shape[1])
+
 # %% ../../nbs/08_widgets/08_maps.ipynb #6f2e3f42
 _WHOLE = is_whole, 'a whole number'
 _VIEW = dict(
     srlviz_view=(lambda x: x == 'codes', "'codes'"),
-    version=(lambda x: x == 1, '1'),
+    version=(lambda x: x in (1, 2), '1 or 2'),
     fingerprint=TEXT,
     recording=TEXT,
     method=TEXT,
     how=TEXT,
     beside=TEXT,
     factor=TEXT,
-    steps=LIST,
+    steps=(lambda x: x is None or isinstance(x, list), 'a list of runs, or null'),
     tags=TABLE,
     episode=_WHOLE,
     t=_WHOLE,
@@ -362,13 +495,13 @@ def _read_view(path: str | Path, recording: Recording, fingerprint: str) -> dict
             f"{path} is a view of another recording, {other}; this one is {recording.name or 'without a name'} "
             f"({fingerprint}). Open it with the recording that it was saved with"
         )
-    view['steps'] = read_runs(view['steps'], recording.lengths, f'{path}: steps')
+    view['steps'] = read_selection(view['steps'], view['version'], recording.lengths, f'{path}: steps')
     view['tags'] = read_tags(view['tags'], recording.lengths, path)
     return view
 
 # %% ../../nbs/08_widgets/08_maps.ipynb #88d68c88
 def _check_steps(steps, recording: Recording) -> Steps:
-    """Return steps if all of them are in a recording."""
+    """Return steps if they are `Steps` and all of them are in a recording."""
     if not isinstance(steps, Steps):
         raise traitlets.TraitError(
             f"steps must be srlviz.core.views.steps.Steps(episodes, ts); got {type(steps).__name__}"
@@ -387,6 +520,7 @@ def _summary_html(lines: list[str]) -> Markup:
     return Markup('<b>Selected: {}</b>{}').format(lines[0], rest)
 
 # %% ../../nbs/08_widgets/08_maps.ipynb #348cd2f2
+_COLOURS = ('value', 'right or wrong', 'size of error')  # of a factor, and of predictions of it
 _NEAR, _APART = 10, 30  # neighbours that are marked; in the same episode they are at least so many steps away
 
 
@@ -397,7 +531,8 @@ class CodesExplorer(Explorer):
     ----------
     maps : a `CodeMap` of `code_map(codes)`; a list of them; or encoder -> map, or encoder -> how -> map
     recording : the recording that was encoded; a point is a step (or an episode)
-    scores : table indexed by (episode, t) with a column per score, such as errors of a probe; or None
+    scores : table indexed by (episode, t) with a column per score; or None
+    answers : name of an encoder or of its probe -> Answer, whose predictions can colour the points
     method, how, beside, factor : initial encoder, method of the map, second encoder ('' for none), and colour ('' for
         none; a factor, a score, 'episode' or 't')
     episode, t : the step that is marked
@@ -406,15 +541,24 @@ class CodesExplorer(Explorer):
         point are marked. Without them, the ten nearest on the map
     interactive : None decides by the environment; False shows `figure()`
 
-    Traits: recording, method, how, beside, factor, episode, t, steps (selected, `core.views.steps.Steps`), tags (name
-    -> Steps), drag ('lasso' or 'pan'). Parts: `pane`, `second` (maps), `moment`. Link explorers of two encoders with
-    `link(a, b, traits=('episode', 't', 'factor', 'steps'))`.
+    Traits: recording, method, how, beside, factor, episode, t, steps (selected, `core.views.steps.Steps`; None if
+    nothing is, empty if no step passes a filter), tags (name -> Steps), colour ('value' of the factor, or 'right or
+    wrong' or 'size of error' of a probe's predictions of it), probe (name of the answer that colours, if it is of the
+    encoder; else its first), drag ('lasso' or 'pan'), passing (what a filter says after the number of steps: 'of 721
+    lassoed steps pass'). Parts: `pane`, `second` (maps), `moment`, `gallery` (frames of the selection). Link explorers
+    of two encoders with `link(a, b, traits=('episode', 't', 'factor', 'steps'))`.
     """
 
     recording, tags = traitlets.Any(), traitlets.Dict()
     method, how, beside, factor = (traitlets.Unicode('') for _ in range(4))
     episode, t, steps = traitlets.Int(0), traitlets.Int(0), traitlets.Instance(Steps, allow_none=True)
-    drag = traitlets.Unicode('lasso')
+    drag, passing = traitlets.Unicode('lasso'), traitlets.Unicode('')
+    colour, probe = traitlets.Unicode('value'), traitlets.Unicode('')
+    verb = 'map'
+    guide = (
+        'Press a point to see its step, or draw a lasso around points to see what they have in common: where colours '
+        'are sorted, the codes know that factor.'
+    )
 
     def __init__(
         self,
@@ -422,6 +566,7 @@ class CodesExplorer(Explorer):
         recording: Recording | Episode,
         *,
         scores: pd.DataFrame | None = None,
+        answers: Mapping[str, Answer] | None = None,
         method: str = '',
         how: str = '',
         beside: str = '',
@@ -437,7 +582,7 @@ class CodesExplorer(Explorer):
         self.maps = _Maps(maps, recording)
         self.scores, self.max_points = scores, max_points
         self.neighbours = dict(neighbours or {})
-        self.steps = Steps()
+        self.answers = dict(answers or {})
         self.recording = recording
         self._read_recording()
         first = next(iter(self.maps.by_method))
@@ -450,7 +595,9 @@ class CodesExplorer(Explorer):
         self._show()
         self.start_reacting()
 
-    @traitlets.validate('recording', 'method', 'how', 'beside', 'factor', 'episode', 't', 'drag', 'tags', 'steps')
+    @traitlets.validate(
+        'recording', 'method', 'how', 'beside', 'factor', 'episode', 't', 'drag', 'tags', 'steps', 'colour'
+    )
     def _validate(self, proposal):
         return self._check(proposal['trait'].name, proposal['value'])
 
@@ -469,7 +616,7 @@ class CodesExplorer(Explorer):
     def _on_recording(self, _):
         self._read_recording()
         with self.quietly():
-            self.steps = Steps()
+            self.steps = None
             self.tags = {}
             self.moment.recording = self.recording
             self.episode, self.t = self.moment.episode, self.moment.t
@@ -485,13 +632,35 @@ class CodesExplorer(Explorer):
         for pane in self.panes:
             pane.replot()
 
-    @on_change('factor', 'steps', 'tags')
+    @on_change('factor', 'steps', 'tags', 'colour', 'probe')
     def _on_look(self, change):
         for pane in self.panes:
             pane.draw()
+        self._offer_colours()
         if change['name'] in ('steps', 'tags'):
             self.tagging.offer()
             self._summarize()
+        if change['name'] == 'steps':
+            self._go_inside()
+            self.gallery.show()
+
+    def _go_inside(self):
+        """Go to a step of the selection, the one nearest to its middle on the map, unless the current one is in it."""
+        if not self.steps or (self.episode, self.t) in self.steps:
+            return
+        made = self.pane.map
+        rows = np.flatnonzero(self.steps.mask(made.episode, made.t))
+        if len(rows):
+            row = rows[nearest_to_median(made.xy[rows])]
+            self._open(int(made.episode[row]), int(made.t[row]))
+
+    def _open(self, episode: int, t: int):
+        """Go to a step of a point; of a whole episode, to its last."""
+        self.seek(episode, t if t >= 0 else int(self.recording.lengths[episode]) - 1)
+
+    @on_change('passing')
+    def _on_passing(self, _):
+        self._summarize()
 
     @on_change('hovered')
     def _on_hovered(self, _):
@@ -502,6 +671,7 @@ class CodesExplorer(Explorer):
     def _on_step(self, change):
         if (self.moment.episode, self.moment.t) != (self.episode, self.t):
             self.moment.seek(self.episode, 0 if change['name'] == 'episode' else self.t)
+        self.gallery.mark()
         for pane in self.panes:
             pane.mark()
 
@@ -523,27 +693,35 @@ class CodesExplorer(Explorer):
         height = 380 if self.beside else 440
         for pane, method in zip(self.panes, (self.method, self.beside)):
             pane.show(self.maps.get(method, self.how), method, height)
+        self._offer_colours()
         self._summarize()
+        self.gallery.show()
+
+    def _offer_colours(self):
+        """Offer predictions as colours where a probe has some of this factor."""
+        is_predicted = any(pane.answer() is not None for pane in self.panes)
+        self.colours.layout.display = '' if is_predicted else 'none'
 
     def _summarize(self):
         self.summary.value = _summary_html(self.described())
 
     def described(self) -> list[str]:
         """Describe the selected steps, and what they have in common, in lines."""
-        if not len(self.steps):
+        if self.steps is None:
             return []
         columns = self.pane.columns()
         values = {name: columns[name] for name in (*columns.scores, *columns.factors)}
         summary = selection_summary(values, self.steps.mask(columns.episode, columns.t))
-        return selection_words(self.steps, summary, {name: v.unit for name, v in values.items()})
+        lines = selection_words(self.steps, summary, {name: v.unit for name, v in values.items()})
+        return [f'{len(self.steps):,} {self.passing}', *lines[1:]] if self.passing else lines
 
     def seek(self, episode: int, t: int = 0):
         """Go to a step of an episode; past its end, to the last step."""
         self.moment.seek(episode, max(t, 0))
 
-    def select(self, steps: Steps, add: bool = False):
-        """Select steps, or add them to the selection."""
-        self.steps = self.steps | steps if add else steps
+    def select(self, steps: Steps | None, add: bool = False):
+        """Select steps, or add them to the selection; None selects nothing."""
+        self.steps = self.steps | steps if add and self.steps is not None else steps
 
     def select_episode(self):
         """Select all steps of the current episode."""
@@ -571,12 +749,19 @@ class CodesExplorer(Explorer):
         return np.argsort(away, kind='stable')[: min(_NEAR, len(away) - 1)]
 
     def tag(self, name: str, steps: Steps | None = None):
-        """Tag steps with a name; None tags the selected steps, or the current one if none is selected."""
+        """Tag steps with a name; None tags the selected steps, or without a selection the current one.
+
+        Raises
+        ------
+        ValueError : without a name, or if the selection is empty
+        """
         name = name.strip()
         if not name:
             raise ValueError("a tag needs a name: enter one first")
         if steps is None:
-            steps = self.steps or Steps([self.episode], [self.t])
+            steps = Steps([self.episode], [self.t]) if self.steps is None else self.steps
+        if not steps:
+            raise ValueError("no step is selected, so none can be tagged; press 'nothing' to tag the current step")
         self.tags = self.tags | {name: steps}
 
     def untag(self, name: str):
@@ -591,9 +776,11 @@ class CodesExplorer(Explorer):
 
     def save_view(self, path: str | Path) -> Path:
         """Save the view as a JSON file: maps, colour, step, selection and tags."""
-        view = dict(srlviz_view='codes', version=1, recording=self.recording.name, fingerprint=self.fingerprint())
+        view = dict(srlviz_view='codes', version=2, recording=self.recording.name, fingerprint=self.fingerprint())
         view |= {k: getattr(self, k) for k in ('method', 'how', 'beside', 'factor', 'episode', 't')}
-        view |= dict(steps=self.steps.runs(), tags={k: v.runs() for k, v in self.tags.items()})
+        view |= dict(
+            steps=None if self.steps is None else self.steps.runs(), tags={k: v.runs() for k, v in self.tags.items()}
+        )
         write_json(path, view)
         return Path(path)
 
@@ -617,12 +804,18 @@ class CodesExplorer(Explorer):
         return figures[0] if len(figures) == 1 else side_by_side(*figures)
 
     def figures(self) -> list[go.Figure]:
-        """Draw everything that is shown: maps, and the current step."""
-        return [*(pane.figure() for pane in self.panes), self.moment.figure()]
+        """Draw everything that is shown: maps, the current step, and the frames of the selection."""
+        return [*(pane.figure() for pane in self.panes), *self.detail_figures()]
+
+    def detail_figures(self) -> list[go.Figure]:
+        """Draw what stands beside the map: the current step, and the frames of the selection."""
+        frames = self.gallery.figure()
+        return [self.moment.figure()] if frames is None else [self.moment.figure(), frames]
 
     def __repr__(self):
         name = ' '.join(filter(None, [self.method, self.how]))
-        return f"CodesExplorer({name}, factor={self.factor!r}, episode={self.episode}, t={self.t}, {self.steps})"
+        selected = 'nothing selected' if self.steps is None else self.steps
+        return f"CodesExplorer({name}, factor={self.factor!r}, episode={self.episode}, t={self.t}, {selected})"
 
     def _check(self, trait: str, value):
         """Return the value for a trait if it is valid; else raise a TraitError."""
@@ -634,14 +827,14 @@ class CodesExplorer(Explorer):
         if trait in ('episode', 't'):
             return check_episodes(trait, value, recording, self.episode)
         if trait == 'steps':
-            return _check_steps(Steps() if value is None else value, recording)
+            return None if value is None else _check_steps(value, recording)
         if trait == 'tags':
             return {str(k): _check_steps(v, recording) for k, v in value.items()}
         if trait == 'factor':
             return check_choice('factor or score', value, ['', *self.columns[False].names])
         if trait == 'beside':
             return check_choice('method', value, ['', *by_method])
-        choices = dict(method=by_method, how=self._hows(), drag=('lasso', 'pan'))
+        choices = dict(method=by_method, how=self._hows(), drag=('lasso', 'pan'), colour=_COLOURS)
         return check_choice(trait, value, choices[trait])
 
     def _hows(self) -> list[str]:
@@ -669,25 +862,25 @@ class CodesExplorer(Explorer):
         how = menu('Map', hows, 160, style=style)
         second = menu('Compare', others, 250, style=style)
         factor = menu('Colour', colours, 250, style=style)
-        self.bind(method=method, how=how, beside=second, factor=factor)
+        self.colours = menu('by', [('its value', 'value'), *((c, c) for c in _COLOURS[1:])], 170, style=style)
+        self.bind(method=method, how=how, beside=second, factor=factor, colour=self.colours)
         method.layout.display = second.layout.display = '' if len(by_method) > 1 else 'none'
         how.layout.display = '' if len(hows) > 1 else 'none'
-        return [method, how, second, factor]
+        return [method, how, second, factor, self.colours]
 
     def _arrange(self):
         """Make the parts, link them to the traits, and arrange them."""
 
-        def press(episode: int, t: int):
-            self.seek(episode, t if t >= 0 else int(self.recording.lengths[episode]) - 1)
-
         def select_button(label: str, act: Callable, tooltip: str) -> W.Button:
             return button(label, lambda: self.report_errors(act), tooltip)
 
-        self.pane = _MapPane(self, press, self.select)
-        self.second = _MapPane(self, press, self.select)
+        self.pane = _MapPane(self, self._open, self.select)
+        self.second = _MapPane(self, self._open, self.select)
         self.moment = Moment(self.recording, self.episode, self.t, self.interactive)
         self.moment.observe(lambda _: self.follow(), ['episode', 't'])
         self.bind(hovered=(self.moment, 'hovered'))
+        self.gallery = _Gallery(self)
+        self.moment.observe(lambda _: self.gallery.show(), 'camera')
         self.summary = SafeHTML()
         self.tagging = _TagControls(self)
         drags = W.ToggleButtons(options=['lasso', 'pan'], tooltips=['select steps', 'move the map'])
@@ -697,10 +890,11 @@ class CodesExplorer(Explorer):
         selecting = [
             select_button('this episode', self.select_episode, 'select all steps of the current episode'),
             select_button('this value', self.select_alike, same_value),
-            select_button('nothing', lambda: self.select(Steps()), 'clear the selection'),
+            select_button('nothing', lambda: self.select(None), 'clear the selection, and filters'),
         ]
+        self.clear = selecting[-1]
         choices = row(*self._make_menus(), drags, W.Label('select'), *selecting)
         left = [self.pane.box, self.tagging.box, self.summary]
-        right = [self.second.box, self.moment, self.status]
+        right = [self.second.box, self.moment, self.gallery.box, self.status]
         self.children = [choices, columns(left, right)]
         self.add_class('srlviz-codes-explorer')

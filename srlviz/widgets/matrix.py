@@ -6,15 +6,19 @@
 __all__ = ['CrossMatrix']
 
 # %% ../../nbs/08_widgets/11_matrix.ipynb #8cc07c83
+import math
+from collections.abc import Sequence
 from pathlib import Path
 
+import ipywidgets as W
 import pandas as pd
 import plotly.graph_objects as go
 import traitlets
 from markupsafe import Markup
 
-from ..core.metrics import metric_label
-from ..core.questions import Answer
+from ..core.metrics import Metric, may_average, metric_label
+from ..core.names import first_sentence
+from ..core.questions import REMARKS, Answer
 from ..core.recordings import Recording
 from srlviz.core.result_tables import (
     MAX_SHOWN,
@@ -31,10 +35,29 @@ from ..figures.scores.intervals import plot_intervals
 from ..figures.scores.matrix import plot_matrix
 from ..figures.style import pretty
 from .base import write_page
-from .board import HALF_PAGE, Board, Choice, ScoreBoard, blank_figure
+from .board import Board, Choice, ScoreBoard, blank_figure
 
 # %% ../../nbs/08_widgets/11_matrix.ipynb #9d9c834e
 _VIEWS = {'questions': ('task', 'group'), 'worlds': ('group', 'task')}
+_MEAN = ''  # the column of means over worlds
+
+
+def _question_buttons(label: str, options: Sequence, width: int) -> W.ToggleButtons:
+    """Make a row of buttons, one for each question."""
+    return W.ToggleButtons(options=list(options), description=label, style=dict(button_width='auto'))
+
+
+def _is_bounded(metric: Metric) -> bool:
+    """Whether numbers of a metric can be read without its unit: higher is better, and 1 is the best."""
+    return metric.better == 'higher' and metric.high == 1
+
+
+def _mean_remarks(answer: Answer) -> dict[str, str]:
+    """What a reader of the mean over targets has to know: mark of `REMARKS` -> how many targets it is about."""
+    remarks = answer.remarks() if isinstance(answer, Answer) else {}
+    marks = [mark for of_target in remarks.values() for mark in of_target]
+    counts = {mark: f'{marks.count(mark)} of {answer.truth.shape[1]} targets' for mark in REMARKS if mark in marks}
+    return {mark: f'{count} {REMARKS[mark]}.' for mark, count in counts.items()}
 
 
 class CrossMatrix(ScoreBoard):
@@ -43,15 +66,22 @@ class CrossMatrix(ScoreBoard):
     Parameters
     ----------
     results : a click on a cell opens its answer and its recording, if they are there
-    task, question : initial values;  interactive : see `Explorer`
+    view, task, question : initial values;  interactive : see `Explorer`
 
     Traits: view ('questions' of a world, or 'worlds' of a question), task, question, method, factor, episode, t.
+    Several worlds open side by side, with the question that has scores in most of them. Rows are sorted by their mean
+    over worlds, and those that lack a world come last; in one world by their mean rank over its questions.
     """
+
+    guide = (
+        'Press a question to sort the representations by it, and a cell to see its targets: does a representation know '
+        'the state in every world, or in one?'
+    )
 
     choices = (
         Choice('view', 'Columns', lambda b: [*_VIEWS], lambda b, v: f'all {v}', width=190),
         Choice('task', 'World', lambda b: b.results.tasks, lambda b, v: str(v), width=210),
-        Choice('question', 'Question', lambda b: sorted(b.results.questions), width=210),
+        Choice('question', 'Question', lambda b: sorted(b.results.questions), make=_question_buttons),
         Choice('method', 'Representation', lambda b: b.listed(), of_map=False, width=260, place='cell'),
         Choice(
             'factor', 'Target', lambda b: b.targets(), needs=('task', 'question', 'method'), of_map=False, place='cell'
@@ -65,6 +95,7 @@ class CrossMatrix(ScoreBoard):
         self,
         results: Results,
         *,
+        view: str = '',
         task: str = '',
         question: str = '',
         interactive: bool | None = None,
@@ -72,14 +103,17 @@ class CrossMatrix(ScoreBoard):
         super(ScoreBoard, self).__init__(interactive)
         self.results, self.answers, self.recordings = results, results.answers, results.recordings
         self.headlines = {name: question.headline for name, question in results.questions.items()}
-        self.make_parts(task=task, question=question or self._first_question())
+        view = view or ('worlds' if len(results.tasks) > 1 else 'questions')
+        self.make_parts(view=view, task=task, question=question or self._first_question())
         self.arrange(next(iter(self.recordings.values()), None), n=2)
         if self.moment is not None:
             self.show_moment(self.recordings.get(self.task))
         self.start_reacting()
-        self.draw()
-        if self._is_card():
-            self.set_cell(method=results.own[0])
+        own = results.own if self._is_card() else [name for name in self.map_values().index if name in results.own]
+        if own:
+            self.set_cell(method=own[0])
+        else:
+            self.draw()
 
     @classmethod
     def fits(cls, results: Results) -> int:
@@ -105,14 +139,28 @@ class CrossMatrix(ScoreBoard):
         return 0 < len(self.results.own) <= MAX_SHOWN
 
     def _first_question(self) -> str:
-        "The first question with moments to show; '' for many representations"
-        moments = self.results.moments()['question'].unique() if self._is_card() else ()
-        return next(iter(moments), '')
+        "The question with scores in most worlds; of equals one with moments to show, with a bounded score, most scores"
+        rows = self.results.scores
+        rows = rows[(rows['target'] == 'mean') & (rows['metric'] == rows['group'].map(self.headlines))]
+        moments = {*self.results.moments()['question']} if self._is_card() else ()
+
+        def worth(name: str) -> tuple:
+            scored = rows[rows['group'] == name]
+            metric = self.results.questions[name].metrics[self.headlines[name]]
+            return scored['task'].nunique(), name in moments, _is_bounded(metric), len(scored)
+
+        return max(sorted(self.results.questions), key=worth, default='')
 
     @property
     def answer(self) -> Answer | None:
         """The answer behind the chosen cell, or None."""
         return self.answers.get((self.method, self.task, self.question))
+
+    def chosen_answer(self) -> tuple[str, Answer | None, str]:
+        return pretty(self.method), self.answer, self.headlines[self.question]
+
+    def caption(self) -> str:
+        return Board.caption(self)  # a cell is always chosen
 
     def column(self) -> str:
         """Return the column of the chosen cell in the map."""
@@ -121,6 +169,8 @@ class CrossMatrix(ScoreBoard):
     def read_press(self, data: list) -> dict:
         if len(data) != 2 or data[0] not in self.listed():
             return {}
+        if data[1] == _MEAN:
+            return {'method': data[0]}
         return {'method': data[0], 'question' if self.view == 'questions' else 'task': data[1]}
 
     def set_cell(self, **chosen):
@@ -139,47 +189,96 @@ class CrossMatrix(ScoreBoard):
     def map_key(self) -> tuple:
         return self.view, self.of_columns()
 
-    def headline_values(self) -> pd.DataFrame:
-        """Arrange the headline metrics, the mean over targets and seeds, as representations x columns of the view."""
-        fixed, across = _VIEWS[self.view]
-        rows = self.results.scores
-        rows = rows[(rows[fixed] == self.of_columns()) & (rows['target'] == 'mean')]
-        rows = rows[rows['metric'] == rows['group'].map(self.headlines)]
-        table = rows.pivot_table('value', 'method', across, sort=False)
-        columns = self.offers('question' if across == 'group' else 'task')
-        return table.reindex(index=self.offers('method'), columns=columns).astype(float)
-
     def of_columns(self) -> str:
         """Return the world or the question that all columns share."""
         return self.task if self.view == 'questions' else self.question
 
-    def plot_map(self, half: bool = False) -> go.Figure:
-        is_of_world, of_columns, value = self.view == 'questions', self.of_columns(), self.headline_values()
-        metrics = self.headlines if is_of_world else dict.fromkeys(value, self.headlines[self.question])
-        turned = value.copy()
+    def map_values(self, of_columns: str = '') -> pd.DataFrame:
+        """Arrange the headline metrics, the mean over targets and seeds, as representations x columns of the view.
+
+        A column of means over worlds is the first one, if there are several and the metric has such means. The best
+        representation is the first one, those without a mean are last.
+
+        Parameters
+        ----------
+        of_columns : the world or the question that all columns share; by default the chosen one
+        """
+        of_columns = of_columns or self.of_columns()
+        fixed, across = _VIEWS[self.view]
+        rows = self.results.scores
+        rows = rows[(rows[fixed] == of_columns) & (rows['target'] == 'mean')]
+        rows = rows[rows['metric'] == rows['group'].map(self.headlines)]
+        table = rows.pivot_table('value', 'method', across, sort=False)
+        columns = self.offers('question' if across == 'group' else 'task')
+        table = table.reindex(index=self.offers('method'), columns=columns).astype(float)
+        higher = self._higher_is_better(table, of_columns)
+        order = pd.DataFrame(dict(mean=math.nan, rank=column_ranks(higher).mean(axis=1)))
+        if self.view == 'worlds' and may_average(self.headlines[of_columns], 'task'):
+            measured = list(table.columns[table.notna().any()])
+            order['mean'] = higher[measured].mean(axis=1, skipna=False)
+            if len(measured) > 1:
+                table.insert(0, _MEAN, table[measured].mean(axis=1, skipna=False))
+        return table.loc[order.sort_values(['mean', 'rank'], ascending=False, kind='stable').index]
+
+    def _higher_is_better(self, table: pd.DataFrame, of_columns: str) -> pd.DataFrame:
+        "The values of a map, negative where lower is better"
+        turned = table.copy()
         for name in turned:
-            if self.better(name if is_of_world else self.question) == 'lower':
+            if self.better(name if self.view == 'questions' else of_columns) == 'lower':
                 turned[name] = -turned[name]
+        return turned
+
+    def plot_map(self, **size: int) -> go.Figure:
+        return self.plot_columns(self.of_columns(), **size)
+
+    def plot_columns(self, of_columns: str, **size: int) -> go.Figure:
+        """Draw the map of a world or of a question, as `view` says."""
+        is_of_world, value = self.view == 'questions', self.map_values(of_columns)
+        metrics = self.headlines if is_of_world else dict.fromkeys(value, self.headlines[of_columns])
+        names = {name: pretty(name) for name in value} if is_of_world else {_MEAN: '<b>Mean</b>'}
         reasons = {}
         for (method, task, question), reason in self.results.reasons.items():
             if of_columns == (task if is_of_world else question):
                 reasons[method, question if is_of_world else task] = reason
-        references = self.results.references
+        remarks = {}
+        for (method, task, question), answer in self.answers.items():
+            if of_columns == (task if is_of_world else question):
+                remarks[method, question if is_of_world else task] = _mean_remarks(answer)
+        some = set()  # representations that lack some worlds
+        if _MEAN in value:
+            worlds = value.drop(columns=_MEAN).dropna(axis=1, how='all')
+            for method, n in worlds.notna().sum(axis=1).items():
+                reasons[method, _MEAN] = f'no mean: it has {n} of the {worlds.shape[1]} worlds'
+            some = {*value.index[value[_MEAN].isna()]}
         return plot_matrix(
             value,
-            column_ranks(turned),
+            column_ranks(self._higher_is_better(value, of_columns).round(2)),  # equal in print, equal in colour
             metrics=metrics,
-            names={name: pretty(name) for name in value} if is_of_world else {},
+            names=names,
             reasons=reasons,
-            row_group=(lambda key: 'reference' if key[0] in references else 'other') if references else None,
-            selected=self.cell_data(),
-            title=self.task if is_of_world else f'{pretty(self.question)}: {metric_label(metrics[self.task])}',
-            **(HALF_PAGE if half else {}),
+            remarks=remarks,
+            row_group=lambda key: 'some worlds' if key[0] in some else 'all worlds',
+            references=self.results.references,
+            selected=self.cell_data() if of_columns == self.of_columns() else None,
+            title=of_columns if is_of_world else f'{pretty(of_columns)}: {metric_label(self.headlines[of_columns])}',
+            **size,
         )
+
+    def figures(self) -> list[go.Figure]:
+        """Draw everything that `to_html` writes: the map of each question or world, the chosen one first; the cell."""
+        every = self.offers('task' if self.view == 'questions' else 'question')
+        first, *details = super().figures()
+        return [first, *[self.plot_columns(name) for name in every if name != self.of_columns()], *details]
 
     def better(self, question: str) -> str:
         """Return whether 'higher' or 'lower' values of the headline of a question are better."""
         return self.results.questions[question].metrics[self.headlines[question]].better
+
+    def draw_detail(self):
+        super().draw_detail()
+        question = self.results.questions[self.question]
+        words = f'{first_sentence(question.__doc__)} It cannot tell {question.cannot_tell}.'
+        self.hint.value = self.hint.value or f'{pretty(self.question)}. {words}'
 
     def detail_figures(self) -> list[go.Figure]:
         """Draw the chosen cell: its scores, with intervals if they can be resampled, and predictions of its target."""
@@ -193,7 +292,7 @@ class CrossMatrix(ScoreBoard):
 
     def _scores_figure(self, rows: pd.DataFrame) -> go.Figure:
         "The headline metric of each target"
-        metric, answer = self.headlines[self.question], self.answer
+        metric, answer, note = self.headlines[self.question], self.answer, ''
         if answer is not None and len(answer.truth) and answer.metrics[metric].resampled:
             table = answer.interval(metric, n_resamples=200).rename(columns=dict(target='label')).assign(unit='episode')
         elif 'intervals' in self.results.tables:
@@ -203,9 +302,13 @@ class CrossMatrix(ScoreBoard):
             table = table.drop(columns=['low', 'high']) if table['low'].isna().all() else table
         else:
             table = rows.groupby('target', sort=False)['value'].mean().rename_axis('label').reset_index()
-        title = f'{pretty(self.method)}, {pretty(self.question)}'
+        title = f'{pretty(self.method)}, {pretty(self.question)}, {self.task}'
         table = table[table['value'].notna()].assign(colour='#56748f')
-        return plot_intervals(table, better=self.better(self.question), axis=metric_label(metric), line=15, title=title)
+        if 'low' in table and table['low'].notna().any():
+            n = f'{table["n"].max():.0f} ' if 'n' in table else ''
+            note = f'Whiskers: 95% intervals over {n}episodes.'
+        better, axis = self.better(self.question), metric_label(metric)
+        return plot_intervals(table, better=better, axis=axis, line=15, title=title, notes=[note])
 
     def to_html(self, path, title: str = '') -> Path:
         """Write one offline page: of each world the map, and the scores, doubts and worst moments of a few rows."""
@@ -230,12 +333,13 @@ def _page_parts(board: 'CrossMatrix') -> list:
     results = board.results
     words = 'In brackets: 95% intervals over episodes.' if results.intervals()['low'].notna().any() else ''
     if results.baseline and results.intervals()['difference'].notna().any():
-        words += f' The column − {results.baseline}: paired differences to {pretty(results.baseline)}.'
+        words += f' The column − {pretty(results.baseline)}: paired differences to {pretty(results.baseline)}.'
     parts = [_STYLE, Markup('<p>{}</p>').format(words)]
+    of_world = CrossMatrix(results, view='questions', interactive=False)
     for task in results.tasks:
         parts.append(Markup('<h2>{}</h2><p>{}</p>').format(task, recording_words(results, task)))
         if task in results.scores['task'].values:
-            parts.append(CrossMatrix(results, task=task, interactive=False).figure())
+            parts.append(of_world.plot_columns(task))
         for metric in shown_metrics(results, task):
             table = results.table(task, metric)
             parts += [_table_html(table, 'target' if metric else 'question')] if len(table) else []
@@ -252,7 +356,8 @@ def _page_parts(board: 'CrossMatrix') -> list:
 
 
 def _table_html(table: pd.DataFrame, rows_are: str) -> Markup:
-    head = Markup('').join(Markup('<th>{}</th>').format(name) for name in [rows_are, *map(pretty, table)])
+    titles = ['− '.join(map(pretty, name.split('− '))) for name in [rows_are, *table]]  # differences have two names
+    head = Markup('').join(Markup('<th>{}</th>').format(title) for title in titles)
     rows = []
     for name, row in table.iterrows():
         title = pretty(name) if rows_are == 'question' else name

@@ -31,11 +31,11 @@ function blocksOf(scene) {
       return found;
     };
     const total = line => `Return ${line.total.toFixed(2).replace('-', '−')}`;
-    blocks.push({ title: panel.name, words: panel.cannot || `${total(original)}${edited ? '' : '. Press a cell of “memory says”: the memory will say that, and the agent plays on.'}`, bands: bands(original, []) });
+    blocks.push({ title: panel.name, words: panel.cannot || `${total(original)}${edited ? '' : `. ${k || !scene.gone ? '' : `${scene.gone} `}Press a cell of “memory says”: the memory will say that, and the agent plays on.`}`, bands: bands(original, []) });
     if (edited) {
       const last = bands(edited, panel.edits, original);
       if (!same(original, edited)) last.unshift({ kind: 'text', name: 'saw', cells: edited.saw, changed: edited.saw.map((text, t) => text !== original.saw[t]) });
-      blocks.push({ title: `${panel.name}, edited`, words: `${total(edited)}. ${panel.sentence}`, bands: last, edited: true });
+      blocks.push({ title: `${panel.name}, edited`, words: `${total(edited)}. ${panel.sentence} ${panel.control ?? ''}`, bands: last, edited: true });
     }
   });
   return blocks;
@@ -46,11 +46,17 @@ function microscope(element, host) {
   const RIGHT = 14, ORANGE = '#E0661A', GREEN = '#009E73';
   let scene = null, blocks = [], places = [], value = 0, panel = 0, hovered = null, cell = 18;
   const gutter = () => scene?.gutter ?? 118;      // px left of the cells
-  const option = (v, words, chosen) => { const o = make('option', { value: v }, words); o.selected = v === chosen; return o; };
+  const option = (v, words, chosen, why = '') => { const o = make('option', { value: v, title: why }, words); o.selected = v === chosen; o.disabled = why !== ''; return o; };
   const choose = (words, name) => { const select = make('select', { 'aria-label': words, onchange: () => host.set(name, select.value) }); return { select, line: make('label', {}, words, select) }; };
   const factor = choose('Hidden factor', 'factor'), kind = choose('Direction', 'kind'), agent = choose('Agent', 'agent'), second = choose('beside', 'second');
   const slider = make('input', { type: 'range', min: 0, max: 2, step: .1, 'aria-label': 'length of the push', oninput: () => { output.textContent = `× ${(+slider.value).toFixed(1)}`; host.set('length', +slider.value); } }), output = make('output');
   const press = (words, key, act, title) => make('button', { type: 'button', onclick: act, title: `${title} (${key})`, 'aria-keyshortcuts': key }, words);
+  /** Disable a control, with the reason as its title; '' enables it. */
+  function turnOff(node, why = '') {
+    node.dataset.title ??= node.title;
+    node.disabled = why !== '';
+    node.title = why || node.dataset.title;
+  }
   const swap = press('Swap with a twin', 'S', () => edit(value, 'twin'), 'put the memory of another history in, in which the factor has this value');
   const undo = press('Undo', 'Backspace', () => host.undo(), 'undo the last edit'), reset = press('Remove edits', 'R', () => host.reset(), 'remove all edits');
   const next = press('Next episode', 'N', () => host.set('episode', scene.episode + 1), 'play another episode'), help = press('?', '?', () => keys.open ? keys.close() : keys.showModal(), 'keys');
@@ -218,13 +224,16 @@ function microscope(element, host) {
   }
   canvas.addEventListener('focus', paint);
   canvas.addEventListener('blur', paint);
-  const cycle = (select, name) => { const { options, selectedIndex } = select; if (options.length) host.set(name, options[(selectedIndex + 1) % options.length].value); };
+  function cycle(select, name) {
+    const options = [...select.options].filter(o => !o.disabled || o.selected), at = options.findIndex(o => o.selected);
+    if (options.length > 1) host.set(name, options[(at + 1) % options.length].value);
+  }
   canvas.addEventListener('keydown', event => {
     if (!scene || !takesKey(event)) return;
     const count = pressed()[0]?.band.labels.length ?? 1, key = event.key.length === 1 ? event.key.toLowerCase() : event.key, [dx, dy] = ARROWS[key] ?? [0, 0];
     const act = {
       Enter: () => edit(value), ' ': () => edit(value), s: () => edit(value, 'twin'), Backspace: host.undo, r: host.reset, d: () => cycle(kind.select, 'kind'), f: () => cycle(factor.select, 'factor'),
-      n: () => next.click(), a: () => cycle(second.select, 'second'), '?': () => keys.showModal(), '[': () => host.set('length', Math.max(0, +(scene.length - .1).toFixed(1))), ']': () => host.set('length', Math.min(2, +(scene.length + .1).toFixed(1))),
+      n: () => next.disabled ? tell(next.title) : next.click(), a: () => cycle(second.select, 'second'), '?': () => keys.showModal(), '[': () => host.set('length', Math.max(0, +(scene.length - .1).toFixed(1))), ']': () => host.set('length', Math.min(2, +(scene.length + .1).toFixed(1))),
       Home: () => moveTo(0), End: () => moveTo(nRows() - 1),
     }[key];
     if (dx) moveTo(scene.t + dx);
@@ -233,10 +242,11 @@ function microscope(element, host) {
   });
 
   // controls
-  function fill(select, values, chosen, words = v => v) {
-    const now = JSON.stringify([values.map(v => [v, words(v)])]);
-    if (select.dataset.options !== now) { select.replaceChildren(...values.map(v => option(v, words(v), chosen))); select.dataset.options = now; }
+  function fill(select, values, chosen, words = v => v, off = {}) {
+    const now = JSON.stringify(values.map(v => [v, words(v), off[v]]));
+    if (select.dataset.options !== now) { select.replaceChildren(...values.map(v => option(v, words(v), chosen, off[v]))); select.dataset.options = now; }
     select.value = chosen;
+    select.disabled = values.length < 2;
   }
   function draw(newScene) {
     scene = newScene;
@@ -244,7 +254,8 @@ function microscope(element, host) {
     const agents = scene.agents ?? [], labels = Object.fromEntries((scene.factors ?? []).map(f => [f.name, f.label + (f.readable === false ? ' (not read)' : '')]));
     head.textContent = scene.title ?? '';
     fill(factor.select, Object.keys(labels), scene.factor, v => labels[v]);
-    fill(kind.select, scene.kinds ?? [], scene.kind);
+    const off = scene.off ?? {};
+    fill(kind.select, scene.kinds ?? [], scene.kind, v => v, off);
     fill(agent.select, agents, scene.agent);
     fill(second.select, ['', ...agents.filter(name => name !== scene.agent)], scene.second ?? '', v => v || 'no other');
     agent.line.hidden = second.line.hidden = agents.length < 2;
@@ -252,6 +263,9 @@ function microscope(element, host) {
     next.textContent = scene.roles?.next ?? 'Next episode';
     kind.line.hidden = swap.hidden = slider.parentElement.hidden = !scene.kinds;
     next.hidden = scene.episode === undefined;
+    turnOff(swap, off.twin);
+    turnOff(next, off.episode);
+    turnOff(slider, off.length);
     slider.value = scene.length ?? 1;
     output.textContent = `× ${(+slider.value).toFixed(1)}`;
     undo.disabled = reset.disabled = !(scene.panels ?? []).some(p => p.edited);
@@ -261,8 +275,8 @@ function microscope(element, host) {
     value = Math.min(value, (scene.values?.length ?? 1) - 1);
     panel = Math.min(panel, (scene.panels?.length ?? 1) - 1);
     paint();
-    const sentence = (scene.panels ?? []).map(p => p.sentence).filter(Boolean).join(' ');
-    if (sentence) tell(sentence);
+    const changed = (scene.panels ?? []).filter(p => p.edited);
+    tell(changed.map(p => `${changed.length > 1 ? `${p.name}: ` : ''}${p.sentence} ${p.control ?? ''}`.trim()).join(' ') || scene.gone || '');
   }
   const sizes = new ResizeObserver(() => paint());
   sizes.observe(stage);

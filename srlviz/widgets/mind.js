@@ -356,7 +356,7 @@ class MineSweeper {
   withValue(board, factor, value, t, actions) {
     const tile = columnOf(factor), tried = new Set(actions.slice(0, t).map(action => this.tile(action)));
     const free = range(board.length).filter(i => board[i] !== board[tile] && !tried.has(i)), opened = i => [...tried].filter(j => this.near[j][i]).length;
-    if (!free.length || value === board[tile] || ![0, 1].includes(value)) return board;
+    if (!free.length || value === board[tile] || ![0, 1].includes(value) || value === 1 && tried.has(tile)) return board;
     return swapped(board, [[tile, free.reduce((best, i) => opened(i) < opened(best) ? i : best)]]);
   }
 
@@ -461,9 +461,11 @@ class Mind {
     const original = this.play(seed), probe = this.probe(change.factor), last = original.rows.length - 2;
     if (!probe) throw Error(this.agent.readings[change.factor].cannot);
     if (!probe.readable) throw Error(this.agent.readings[change.factor].cannot);
+    if (last < 0) throw Error(`no edit: ${ONE_STEP}`);
     if (change.t === -1 && this.leads(change.factor)) throw Error('no edit at step 0: what decides its action is not remembered yet');
     if (change.t < 0 || change.t > last) throw Error(`no edit after step ${change.t}: the steps with a later action are 0 to ${last}`);
-    if (change.kind === 'LDA' && probe.is_number) throw Error(`${this.data.factors.find(f => f.name === change.factor).label} is a number, and LDA tells classes apart: choose another direction`);
+    const why = this.agent.readings[change.factor].off[change.kind];
+    if (why) throw Error(`${why}: choose another direction`);
     if (change.kind === 'twin') change.twin = this.twin(original, change);
   }
 
@@ -493,9 +495,22 @@ class Mind {
     const original = this.play(seed), key = `${seed},${factor}`;
     if (!this.lines.has(key)) this.lines.set(key, this.timeline(original, factor));
     const before = this.lines.get(key);
-    if (!changes.length) return { original: before, edited: null, sentence: '' };
+    if (!changes.length) return { original: before, edited: null, sentence: '', control: '' };
     const edited = this.playOn(original, changes), after = this.timeline(edited, factor);
-    return { original: before, edited: after, sentence: this.sentence(original, edited, before, after, changes) };
+    return { original: before, edited: after, sentence: this.sentence(original, edited, before, after, changes), control: this.control(original, changes) };
+  }
+
+  /** How many later actions random pushes change that are as long as the edits; see `control_sentence` in Python. */
+  control(original, changes) {
+    if (changes.every(c => c.kind === 'random')) return '';
+    const size = step => Math.sqrt(dot(step, step));
+    const pushes = changes.map(change => {
+      const memory = original.rows[change.t].before, push = { ...change, kind: 'random', length: 1 }, unit = size(this.step(original, push, memory));
+      return { ...push, length: unit ? change.length * size(this.step(original, change, memory)) / unit : 0 };
+    });
+    const numbers = ({ rows }) => rows.map(row => this.number(row.action)), before = numbers(original), after = numbers(this.playOn(original, pushes));
+    const later = range(Math.min(before.length, after.length)).slice(Math.min(...changes.map(c => c.t)) + 1), n = later.filter(t => before[t] !== after[t]).length;
+    return `${changes.length === 1 ? 'A random push as long changes' : 'Random pushes as long change'} ${n} of ${later.length}.`;
   }
 
   editWords({ t, factor, place, kind, length }) {
@@ -510,20 +525,23 @@ class Mind {
     let words = `${changed.length} of ${later.length} later actions changed`;
     if (changed.length) words += ` (${changed.slice(0, 3).map(t => `step ${t}: ${signs[before.chosen[t]]} → ${signs[after.chosen[t]]}`).join('; ')}${changed.length > 3 ? '; …' : ''})`;
     if (rows[0] !== rows[1]) words += `, and the episode ends after ${rows[1]} steps instead of ${rows[0]}`;
-    const same = changes.map(({ t, factor, place }) => {
-      if (argmax(this.probe(factor).probabilities(edited.rows[t].before)) === place) return 'It said so before.';
+    const same = changes.filter(({ t }) => t < rows[1]).map(({ t, factor, place }) => {
+      const where = changes.length > 1 ? ` at step ${t + this.leads(factor)}` : '';
+      if (argmax(this.probe(factor).probabilities(edited.rows[t].before)) === place) return `It said so before${where}.`;
       const after = this.probe(factor).probabilities(edited.rows[t].memory), best = argmax(after);
-      return `Its probe now reads ${this.data.factors.find(f => f.name === factor).signs[best]} (${Math.round(100 * after[best])}%).`;
+      return `Its probe now reads ${this.data.factors.find(f => f.name === factor).signs[best]} (${Math.round(100 * after[best])}%)${where}.`;
     });
     const due = changes.map(change => {
       const row = change.t + this.leads(change.factor), t = this.rules.due(original.rows[row].state, change.factor);
       if (t <= change.t || t >= rows[1]) return '';
       const answer = this.probe(change.factor).values[change.place], played = after.chosen[t];
-      return played === answer ? `The action that it decides, at step ${t}, is ${signs[answer]}, as the memory says.` : `The action that it decides, at step ${t}, would be ${signs[answer]}; it is ${signs[played]}.`;
+      return `This value decides the action at step ${t}: ${played === answer ? `it is ${signs[answer]}, as the memory says${before.chosen[t] === played ? ', and was before' : ''}` : `it should now be ${signs[answer]}, and is ${signs[played]}`}.`;
     });
     return [`Edit: ${changes.map(change => this.editWords(change)).join(' and ')}. ${words}.`, ...same, ...due].filter(Boolean).join(' ');
   }
 }
+
+const ONE_STEP = 'the episode ends with its first action, so that no later one can change; choose another episode';
 
 /** An agent whose memory or task the page does not compute: every edit of one episode and one factor, as Python saw it. */
 class RecordedMind {
@@ -559,12 +577,17 @@ class RecordedMind {
   editWords() { return ''; }
 }
 
+const NO_EDIT = 'No edit is left: the agent plays as it did.';
+const ONLY_RECORDED = {  // what the page does not compute
+  task: 'this page does not have the rules of the task', memory: 'this page does not compute this kind of memory', network: 'this page does not compute this kind of network',
+};
+
 /** The page's host: what is chosen, and the scene of it; see BeliefMicroscope in Python. */
 class Engine {
   constructor(data) {
     const rules = data.rules ? new RULES[data.rules](data.parameters) : null;
     Object.assign(this, { data, minds: data.agents.map(agent => agent.recorded ? new RecordedMind(agent, data) : new Mind(agent, data, rules)) });
-    Object.assign(this, { agent: this.minds[0].name, second: data.second, kind: 'class means', length: 1, t: data.t, changes: [] });
+    Object.assign(this, { agent: this.minds[0].name, second: data.second, kind: 'class means', length: 1, t: data.t, changes: [], gone: '' });
     const isLong = ({ seed }) => this.minds[0].recorded || this.minds[0].play(seed).rows.length > data.t + 1;
     this.seed = (data.episodes.find(isLong) ?? data.episodes[0]).seed;
     this.factor = data.factor || (this.entries().find(f => f.readable)?.name ?? this.entries()[0].name);
@@ -587,23 +610,32 @@ class Engine {
   scene() {
     const { data, factor } = this, recorded = this.recorded();
     if (recorded) {
-      if (this.seed !== recorded.seed) this.changes = [];
+      if (this.seed !== recorded.seed && this.changes.length) Object.assign(this, { changes: [], gone: `The edits of episode ${this.seed} are removed.` });
       Object.assign(this, { seed: recorded.seed, factor: recorded.factor, kind: recorded.kind, length: 1 });
     }
-    const chosen = data.factors.find(f => f.name === this.factor);
+    const chosen = data.factors.find(f => f.name === this.factor), names = this.shown.filter(name => this.mind(name).recorded).join(' and ');
     const panels = this.shown.map(name => {
-      const mind = this.mind(name), changes = this.changesOf(name).sort((a, b) => a.t - b.t), { cannot } = mind.agent.readings[this.factor];
+      const mind = this.mind(name), changes = this.changesOf(name).sort((a, b) => a.t - b.t), parts = mind.panel(this.seed, this.factor, changes);
+      const cannot = mind.agent.readings[this.factor].cannot || (parts.original.saw.length < 2 ? ONE_STEP : '');
       const edits = changes.filter(c => c.factor === this.factor).map(c => ({ t: c.t + mind.leads(c.factor), value: c.place, kind: c.kind, words: mind.editWords(c) }));
-      return { name, ...mind.panel(this.seed, this.factor, changes), edits, cannot: cannot ? `Nothing to press: ${cannot}.` : '' };
+      return { name, ...parts, edits, cannot: cannot ? `Nothing to press: ${cannot}.` : '' };
     });
     this.t = Math.max(0, Math.min(this.t, panels[0].original.saw.length - 1));
     return {
       title: data.title.replace('{episode}', this.seed), task: data.task, episode: this.seed, factors: this.entries(), factor: this.factor,
-      agents: this.minds.map(mind => mind.name), agent: this.agent, second: this.second, kinds: recorded ? [recorded.kind] : Object.keys(data.kinds), kind: this.kind, length: this.length, t: this.t,
+      agents: this.minds.map(mind => mind.name), agent: this.agent, second: this.second, kinds: recorded ? [recorded.kind] : Object.keys(data.kinds), kind: this.kind, length: this.length, off: this.off(), gone: this.gone, t: this.t,
       values: chosen.labels, signs: chosen.signs, actions: data.actions, action_signs: data.action_signs, panels,
       words: `${this.mind(this.agent).agent.readings[this.factor].words} Direction ${this.kind}: ${data.kinds[this.kind]}.`,
-      note: recorded ? `${data.note} Recorded edits only: this page does not compute the ${recorded.why}.` : data.note,
+      note: recorded ? `${data.note} Recorded edits only of ${names}, one at a time: ${ONLY_RECORDED[recorded.why]}.` : data.note,
     };
+  }
+
+  /** What cannot be used now, and why. */
+  off() {
+    const recorded = this.recorded();
+    if (!recorded) return this.mind(this.agent).agent.readings[this.factor].off;
+    const why = `this page has recorded edits only: of episode ${recorded.seed}, by ${recorded.kind}, of length 1`;
+    return { twin: why, episode: why, length: why };
   }
 
   /** Let the memory of a panel's agent say a value in the row t; an error says what cannot be done. */
@@ -612,12 +644,20 @@ class Engine {
     const change = { agent, t: t - mind.leads(factor), factor, place, kind: kind || this.kind, length };
     mind.check(this.seed, change);
     const others = this.changes.filter(c => c.agent !== agent || !mind.recorded && (c.t !== change.t || c.factor !== factor));
-    Object.assign(this, { changes: [...others, change], t });
+    Object.assign(this, { changes: [...others, change], t, gone: '' });
     return this.scene();
   }
 
-  undo() { this.changes = this.changes.slice(0, -1); return this.scene(); }
-  reset() { this.changes = []; return this.scene(); }
+  undo() {
+    this.changes = this.changes.slice(0, -1);
+    this.gone = this.changes.length ? '' : NO_EDIT;
+    return this.scene();
+  }
+
+  reset() {
+    Object.assign(this, { changes: [], gone: NO_EDIT });
+    return this.scene();
+  }
 
   /** Make the last edit another one; what cannot be done leaves it as it was. */
   changeLast(other) {
@@ -631,7 +671,9 @@ class Engine {
   set(name, value) {
     const { episodes, agents } = this.data;
     if (name === 't') { this.t = +value; return this.scene(); }
+    this.gone = '';
     if (name === 'episode') {
+      if (this.changes.length) this.gone = `The edits of episode ${this.seed} are removed.`;
       const seeds = episodes.map(episode => episode.seed), n = seeds.length;
       this.seed = seeds.includes(+value) ? +value : seeds[((value - seeds[0]) % n + n) % n];
       this.changes = [];
@@ -644,8 +686,13 @@ class Engine {
       const before = this[name];
       this[name] = value;
       if (name === 'kind') this.changeLast({ kind: value });
-      if (name === 'second') this.changes = this.changes.filter(change => this.shown.includes(change.agent));
+      if (name === 'second') {
+        const left = this.changes.filter(change => this.shown.includes(change.agent));
+        if (left.length < this.changes.length) this.gone = `The edits of ${before} are removed.`;
+        this.changes = left;
+      }
       if (name === 'agent') {
+        if (this.changes.length) this.gone = `The edits of ${before} are removed.`;
         this.changes = [];
         if (this.second === value) this.second = before;
       }

@@ -121,6 +121,7 @@ class Moment(EpisodeSeeker, Explorer):
     the step), `plot` (a factor chosen in the table, and without a film columns over time).
     """
 
+    guide = 'Play the episode or move the slider, and press a factor to see it over time: these are the true values.'
     recording, episode, t = traitlets.Any(), traitlets.Int(0), traitlets.Int(0)
     camera = traitlets.Unicode('')
 

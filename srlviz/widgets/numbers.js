@@ -46,7 +46,7 @@ class FactorTable {
     let group = null;
     for (const row of rows) {
       if (row.group !== group) { group = row.group; if (group) body.append(make('tr', {}, make('th', { colspan: 2, scope: 'colgroup' }, row.group))); }
-      const cell = make('td'), pick = make('button', { type: 'button', title: `show ${row.label || row.name} over time`, onclick: () => { this.model.set('picked', row.name); this.model.save_changes(); } }, row.name);
+      const cell = make('td'), pick = make('button', { type: 'button', title: `show ${row.label || row.name} over time`, onclick: () => { this.model.set('picked', row.name); this.model.save_changes(); } }, ...breakable(row.words || row.name));
       const line = make('tr', { 'data-name': row.name }, make('td', {}, pick), cell);
       this.cells.push({ cell, line, pick, row });
       body.append(line);
@@ -65,10 +65,14 @@ class FactorTable {
   }
 }
 
-/** A number with its unit, or the name of a category; a dash below zero. */
-function valueText(value, { names, unit }) {
+/** The parts of a name, which may be broken after an underscore or a slash. */
+const breakable = name => name.split(/(?<=[_/])/).flatMap((part, k) => k ? [document.createElement('wbr'), part] : [part]);
+
+/** A number with its unit and `digits` decimals (four digits without them), or the name of a category; a dash below zero. */
+function valueText(value, { names, unit, digits }) {
   const word = names?.length ? names[value] ?? (value < 0 ? '–' : null) : null;
-  const text = isNaN(value) ? '–' : word ?? (Number.isInteger(value) ? `${value}` : value.toPrecision(4));
+  const number = Number.isFinite(digits) ? value.toFixed(digits).replace(/^-(0(\.0*)?)$/, '$1') : Number.isInteger(value) ? `${value}` : value.toPrecision(4);
+  const text = isNaN(value) ? '–' : word ?? number;
   return text + (unit ? ` ${unit}` : '');
 }
 

@@ -62,6 +62,7 @@ function render({ model, el }) {
     if (!root.dataset.drawn) listenToPlot();
     root.dataset.drawn = (+root.dataset.drawn || 0) + 1;
     placeCursor();
+    listenToHeads();
     keys?.drawn();
     pictures.changed();
   }
@@ -168,6 +169,23 @@ function render({ model, el }) {
     clickSent = true;
     model.set('clicked', { curve: p.curveNumber, i: p.pointNumber ?? p.pointIndex ?? null, x: p.x ?? null, y: p.y ?? null, z: p.z ?? null, data: plain(p.customdata), n: (model.get('clicked').n || 0) + 1 });
     model.save_changes();
+  }
+  /** Let the names of the columns of a map be pressed, if its figure says so: a press sends the data of the first cell of the column. */
+  function listenToHeads() {
+    if (!div._fullLayout?.meta?.has_heads) return;
+    const edges = div.calcdata[0]?.[0]?.x ?? [], cells = div.data[0].customdata ?? [];
+    for (const head of div.querySelectorAll('.xtick text')) {
+      const column = edges.findIndex((edge, k) => edge <= head.__data__.x && head.__data__.x < edges[k + 1]);
+      if (column < 0) continue;      // a number on the axis of another plot
+      const press = () => {
+        const data = cells.map(row => row[column]).find(cell => cell?.some(part => part !== '')) ?? null;
+        model.set('clicked', { head: true, data: plain(data), n: (model.get('clicked').n || 0) + 1 });
+        model.save_changes();
+      };
+      for (const [name, value] of Object.entries({ role: 'button', tabindex: '0', 'data-head': String(column) })) if (head.getAttribute(name) !== value) head.setAttribute(name, value);
+      head.onclick = press;
+      head.onkeydown = event => { if (event.key === 'Enter' || event.key === ' ') { press(); event.preventDefault(); event.stopPropagation(); } };
+    }
   }
   /** Send clicks and selections; plotly makes its events available once it has drawn. */
   function listenToPlot() {

@@ -16,9 +16,10 @@ import traitlets
 
 from ..core.recordings import Recording
 from ..core.metrics import metric_label
+from ..core.names import shown_method
 from ..core.questions import Answer, has_steps, hint_words, worst_items
 from ..core.results import Results
-from ..core.scores import merge_scores, with_labels
+from ..core.scores import check_scores, merge_scores, with_labels
 from ..core.views.cameras import pick_camera
 from ..evaluate.prediction.errors import confusion
 from ..evaluate.questions.probe import LinearProbe
@@ -26,18 +27,21 @@ from ..evaluate.questions.regression import Regression
 from ..figures.frames import plot_contact_sheet
 from ..figures.atari.games import plot_confusion
 from srlviz.figures.probe import (
+    FACTORS,
     PROBE_ORDER,
+    label_order,
     marked_variable,
     median_miss,
     pick_probe,
     plot_probe_heatmap,
     plot_probe_trace,
+    read_method,
     value_words,
 )
 from ..figures.scores.score_map import score_grid
-from ..figures.style import pretty, style
-from .base import Explorer, Quiet, columns
-from .board import HALF_PAGE, Board, Choice
+from ..figures.style import style
+from .base import Explorer, Quiet, button, columns, row
+from .board import HALF_PAGE, Board, Choice, cell_remarks, next_mistake
 from .frames import FrameBrowser
 from .views import FramePicker, PlotView
 
@@ -121,9 +125,11 @@ class _FactorPredictions:
     def describe(self) -> str:
         """Describe how many predictions are wrong, and by how much."""
         if self.truth is None:
-            return f'No predictions of {self.factor} by {pretty(self.method)} were given.'
+            return f'No predictions of {self.factor} by {shown_method(self.method)} were given.'
         wrong = int((self.truth != self.predicted).sum())
-        counts = f'{self.factor}, {pretty(self.method)}: {wrong:,} of {len(self.truth):,} test steps wrong'
+        n_episodes = len(self.episodes())
+        where = f' in {n_episodes} episodes' if n_episodes > 1 else ''
+        counts = f'{self.factor}, {shown_method(self.method)}: {wrong:,} of {len(self.truth):,} test steps{where} wrong'
         error = 0 if self.names else median_miss(self.truth, self.predicted)
         return f'{counts}, half of them by {error:g} or less.' if error else f'{counts}.'
 
@@ -213,7 +219,7 @@ class _WorstFrames(W.HBox):
             self.browser.seek(*self.places[self.picker.picked])
 
 # %% ../../nbs/08_widgets/04_probe.ipynb #a320c548
-_TRACE_HEIGHT, _MATRIX_HEIGHT = 178, 470
+_TRACE_HEIGHT, _MATRIX_HEIGHT = 188, 470
 
 
 class _ProbePredictions(Quiet, W.VBox):
@@ -252,7 +258,9 @@ class _ProbePredictions(Quiet, W.VBox):
             layout=dict(width='auto'),
         )
         self.confusion_button.observe(lambda _: self._draw_below(), 'value')
-        self.children = [self.trace, self.matrix] + ([self.frames] if has_frames else [])
+        self.mistake_button = button('next mistake', self.seek_mistake, 'go to the next step that is predicted wrongly')
+        buttons = row(self.mistake_button, *([self.confusion_button] if has_frames else []))
+        self.children = [self.trace, buttons, self.matrix] + ([self.frames] if has_frames else [])
         self.add_class('srlviz-column')
 
     def show(self, factor: str, method: str, against: str = '') -> str:
@@ -268,7 +276,14 @@ class _ProbePredictions(Quiet, W.VBox):
                 self.seek(tested[0])
         self._draw_trace()
         self._draw_below()
+        self.mistake_button.layout.display = '' if worst else 'none'
         return self.shown.describe() if self.results else ''
+
+    def seek_mistake(self):
+        """Go to the next step at which the prediction is wrong."""
+        found = next_mistake(self.shown.truth, self.shown.predicted, self.episode, self.t)
+        if found:
+            self.seek(*found)
 
     def seek(self, episode: int, t: int = 0):
         """Go to a step."""
@@ -312,7 +327,7 @@ class _ProbePredictions(Quiet, W.VBox):
             figures.append(shown.confusion())
         if self.frames and shown.places():
             frames = self.frames.frames(shown.places())
-            title = f'{shown.factor}, {pretty(shown.method)}: the largest errors'
+            title = f'{shown.factor}, {shown_method(shown.method)}: the largest errors'
             figures.append(plot_contact_sheet(frames, captions=shown.captions('<br>'), columns=4, title=title))
         return figures
 
@@ -404,14 +419,16 @@ class ProbeScores:
     ----------
     scores : a score table
     task : the task to show; None takes the first one with scores that are not from a paper
-    metric, paper : as in `plot_probe_heatmap`
+    metric, paper, methods : as in `plot_probe_heatmap`
 
     Attributes: tasks, factors, methods (labelled, not from a paper), metrics.
     """
 
-    def __init__(self, scores: pd.DataFrame, task: str | None = None, metric: str = 'f1', paper=None):
+    def __init__(self, scores: pd.DataFrame, task: str | None = None, metric: str = 'f1', paper=None, methods=()):
         self.table = with_labels(scores)
         self.paper = paper
+        self.order = methods
+        self.remarks = {}  # (factor, method) -> mark -> sentence
         self._drawn = (None, None)
         ours = self.table[self.table['source'] != 'paper']
         if not len(ours):
@@ -420,18 +437,19 @@ class ProbeScores:
         self.task = task or self.tasks[0]
         self.metrics = list(ours.loc[ours['task'] == self.task, 'metric'].unique())
         rows = pick_probe(self.table, metric=metric, game=self.task, paper=paper)
-        grid = score_grid(rows, ['group', 'target'], ['source', 'label'], PROBE_ORDER).value
+        order = PROBE_ORDER | dict(label=label_order(methods))
+        grid = score_grid(rows, ['group', 'target'], ['source', 'label'], order).value
         self.factors = [target for _, target in grid.index if target != 'mean']
         if not self.factors:
             raise ValueError("scores must contain single factors, not only means; use plot_probe_heatmap for these")
         self.methods = [m for source, m in grid.columns if source != 'paper'] or ['']
 
-    def figure(self, metric: str, half: bool = False) -> go.Figure:
-        """Draw the heat map for the full width of a page, or for half of it; the last one is cached."""
-        if self._drawn[0] != (metric, half):
-            size = HALF_PAGE if half else {}
-            fig = plot_probe_heatmap(self.table, metric=metric, game=self.task, paper=self.paper, **size)
-            self._drawn = (metric, half), fig
+    def figure(self, metric: str, **size: int) -> go.Figure:
+        """Draw the heat map for the full width of a page, or for a place of this size; the last one is cached."""
+        key = metric, size, self.remarks
+        if self._drawn[0] != key:
+            options = dict(metric=metric, game=self.task, paper=self.paper, remarks=self.remarks, methods=self.order)
+            self._drawn = key, plot_probe_heatmap(self.table, **options, **size)
         return self._drawn[1]
 
 # %% ../../nbs/08_widgets/04_probe.ipynb #4a7b1a15
@@ -449,6 +467,8 @@ def labelled_probes(results: Results) -> tuple[pd.DataFrame, dict[str, Answer]]:
     """Return the scores of the probes of results, with the categories of their factors as groups, and their answers by
     label.
 
+    The mean over all factors has the group `FACTORS`, as in tables of results.
+
     Raises
     ------
     ValueError : if there is no answer of a probe
@@ -463,6 +483,9 @@ def labelled_probes(results: Results) -> tuple[pd.DataFrame, dict[str, Answer]]:
     tables = {}  # constant codes, which cannot be standardized, have one answer twice
     for (method, _, _), answer in probed.items():
         table = answer.scores(method=method, groups=groups, **key)
+        is_total = (table['target'] == 'mean') & (table['group'] == 'all')  # the mean of results is that of all factors
+        totals = table[is_total].assign(group=FACTORS, value=table.loc[is_total, 'metric'].map(answer.value))
+        table = check_scores(pd.concat([table[~is_total], totals], ignore_index=True))
         if len(table):
             tables.setdefault(tuple(table[['method', 'norm', 'protocol']].iloc[0]), (table, answer))
     scores, answers = with_labels(merge_scores(*(table for table, _ in tables.values()))), {}
@@ -474,7 +497,7 @@ def labelled_probes(results: Results) -> tuple[pd.DataFrame, dict[str, Answer]]:
 
 def _method_label(board, method: str) -> str:
     """Return the label of a method in a menu; 'none' for ''."""
-    return pretty(method) if method else 'none'
+    return shown_method(method) if method else 'none'
 
 
 class ProbeHeatmap(Board, Explorer):
@@ -485,7 +508,7 @@ class ProbeHeatmap(Board, Explorer):
     scores : a score table;  task, factor, method, metric : initial values
     results : mapping from method, as labelled (`with_labels`), to what `linear_probe` returned; None shows scores only
     recording : the recording that was aligned with the codes; None shows no frames
-    paper : as in `plot_probe_heatmap`;  marks : as in `FrameBrowser`;  interactive : as in `Explorer`
+    paper, methods : as in `plot_probe_heatmap`;  marks : as in `FrameBrowser`;  interactive : as in `Explorer`
     half : whether it takes half of the width, next to another part
 
     Traits: task, factor, method, metric; and of the predictions: against (a second method to compare, '' for none),
@@ -517,6 +540,10 @@ class ProbeHeatmap(Board, Explorer):
         Choice('against', 'Compare', lambda b: b.side.methods, _method_label, min_options=3, of_map=False),
         Choice('metric', 'Metric', lambda b: b.scores.metrics, lambda b, v: metric_label(v), ('task',)),
     )
+    guide = (
+        'Press a cell to see where its probe is right and wrong, with the worst frames; press the name of a column to '
+        'read what its numbers mean.'
+    )
     heat_label, frames_row = 'heat map of probe scores; the menus choose the same cells', False
     task, factor, method, against, metric = (traitlets.Unicode(v) for v in ('', '', '', '', 'f1'))
     episode, t = traitlets.Int(0), traitlets.Int(0)
@@ -532,6 +559,7 @@ class ProbeHeatmap(Board, Explorer):
         method: str | None = None,
         metric: str = 'f1',
         paper: Sequence[str] | None = None,
+        methods: Sequence[str] = (),
         marks='auto',
         half: bool = False,
         interactive: bool | None = None,
@@ -540,7 +568,7 @@ class ProbeHeatmap(Board, Explorer):
         results = _check_results(results, recording)
         self.half = half
         self.side = _ProbeSide(marks)
-        self.scores = ProbeScores(scores, task, metric, paper)
+        self.scores = ProbeScores(scores, task, metric, paper, methods)
         with_results = [m for m in self.scores.methods if m in results] or self.scores.methods
         self.make_parts(task=self.scores.task, factor=factor, method=method or with_results[-1], metric=metric)
         self.menu_box = self.menu_row()
@@ -567,7 +595,10 @@ class ProbeHeatmap(Board, Explorer):
         """Open a score table, or answers of probes, with the categories of their factors as groups."""
         if not results.questions:
             return super().of_results(results, **options)
-        return cls(*labelled_probes(results), results.recordings.get(results.tasks[0]), **options)
+        scores, answers = labelled_probes(results)
+        of_first = [label for label in answers if read_method(label).name == read_method(results.methods[0]).name]
+        options = dict(methods=results.methods, method=(of_first or [*answers])[-1]) | options
+        return cls(scores, answers, results.recordings.get(results.tasks[0]), **options)
 
     def load(self, scores: ProbeScores, factor: str = '', method: str = '', metric: str = ''):
         """Show other scores; factor, method and metric stay by default, if the new scores have them."""
@@ -590,7 +621,7 @@ class ProbeHeatmap(Board, Explorer):
     def follow(self, *names: str):
         """React to choices; another task has no results here."""
         if 'task' in names and self.task != self.scores.task:
-            self.scores = ProbeScores(self.scores.table, self.task, self.metric, self.scores.paper)
+            self.scores = ProbeScores(self.scores.table, self.task, self.metric, self.scores.paper, self.scores.order)
             self.settle(*names)
             return self.set_results(None)
         super().follow(*names)
@@ -605,6 +636,8 @@ class ProbeHeatmap(Board, Explorer):
 
     def press(self, clicked: Mapping):
         """Choose the clicked cell, or show why it has no predictions; a blank one is ignored."""
+        if clicked.get('head'):
+            return super().press(clicked)
         cell = pressed_cell(clicked)
         if isinstance(cell, str):
             self.status.show_message(cell)
@@ -614,19 +647,37 @@ class ProbeHeatmap(Board, Explorer):
     def cell_data(self) -> list:
         return [None, self.factor, 'srlviz', self.method]
 
+    def read_head(self, data: list) -> dict:
+        return dict(method=data[3]) if data[3:] and data[3] in self.scores.methods else {}
+
+    def chosen_answer(self) -> tuple[str, Answer | None, str]:
+        return shown_method(self.method), self._results().get(self.method), self.metric
+
+    def _results(self) -> dict:
+        "The results by method, if there are any"
+        return self.side.predictions.results if self.side.predictions else {}
+
     def map_key(self) -> tuple:
-        return self.scores, self.metric, self._is_half()
+        return self.scores, self.metric, self._is_half(), tuple(self._results())
 
     def _is_half(self) -> bool:
         "Whether the map has half of the page: beside it are predictions, or other widgets."
         return self.half or bool(self.side.children)
 
-    def plot_map(self, half: bool = False) -> go.Figure:
-        return go.Figure(self.scores.figure(self.metric, half and self._is_half()))
+    def room(self) -> dict[str, int]:
+        return HALF_PAGE if self._is_half() else {}
+
+    def plot_map(self, **size: int) -> go.Figure:
+        remarks = {}
+        for method, answer in self._results().items():
+            for factor, of_cell in cell_remarks(answer, self.metric).items():
+                remarks[factor, method] = of_cell
+        self.scores.remarks = remarks
+        return go.Figure(self.scores.figure(self.metric, **size))
 
     def draw_detail(self):
         words = self.side.show(self.factor, self.method, self.against)
-        results = self.side.predictions.results if self.side.predictions else {}
+        results = self._results()
         doubts = hint_words(results[self.method]) if self.method in results else ''
         self.status.show_message(f'{words} {doubts}'.rstrip())
 
@@ -637,9 +688,7 @@ class ProbeHeatmap(Board, Explorer):
     def _arrange(self):
         """Arrange menus and scores, with the right side if it has contents, or if `half`."""
         side = self.side
-        extra = [side.predictions.confusion_button] if side.film else []
-        self.menu_box.children = [*self.menus.values(), *extra]
         if not self._is_half():
-            self.children = [self.menu_box, self.heat, self.status]
-        elif len(self.children) != 2:
-            self.children = [self.menu_box, columns([self.heat, self.status], [side])]
+            self.children = [self.menu_box, self.heat, self.caption_box, self.status]
+        elif not self.children or self.status in self.children:
+            self.children = [self.menu_box, columns([self.heat, self.caption_box, self.status], [side])]

@@ -393,6 +393,10 @@ class QEDRMatrix(Board, Explorer):
         ),
         Choice('below', 'Below', lambda b: [*_BELOW], lambda b, v: _BELOW[v], width=210, of_map=False, place='below'),
     )
+    guide = (
+        'Press a cell to see one code against one factor, and a point to open its step: where the codes are '
+        'disentangled, each row has one light cell.'
+    )
     heat_label = 'codes and factors; the menus Code and Factor choose the same cells'
 
     method, regressor, factor, by, order = (traitlets.Unicode(v) for v in ('', '', '', '', 'factor'))
@@ -510,9 +514,9 @@ class QEDRMatrix(Board, Explorer):
         self._draw_points(with_step=True)
         self._draw_curve()
 
-    def plot_map(self, half: bool = False) -> go.Figure:
+    def plot_map(self, **size: int) -> go.Figure:
         R = self.importance()
-        if half:
+        if 'height' in size:
             rows = self.rows if self.controls['rows'].layout.display == '' else None
             size = dict(width=480, height=_MATRIX_HEIGHT)
             return plot_qedr_matrix(R, **self._matrix_options(), rows=rows, **size, title='')
@@ -520,7 +524,7 @@ class QEDRMatrix(Board, Explorer):
         if self.regressor.startswith('lasso'):
             name += f' {self.alpha:g}'
         title = f'{name}: {len(R)} codes and {R.shape[1]} factors'
-        return plot_qedr_matrix(R, **self._matrix_options(), selected=(self.code, self.factor), title=title)
+        return plot_qedr_matrix(R, **self._matrix_options(), selected=(self.code, self.factor), title=title, **size)
 
     def detail_figures(self) -> list[go.Figure]:
         """Draw the curve over alpha, the points of the cell, and the open step."""
@@ -555,6 +559,9 @@ class QEDRMatrix(Board, Explorer):
     def _result(self):
         """Return the chosen result."""
         return self.results.by_method[self.method][self.regressor][self.alpha]
+
+    def chosen_answer(self) -> tuple:
+        return pretty(self.method) if self.method else 'The code', self._result(), 'informativeness'
 
     def _offer_rows(self):
         """Set the range of codes that can be shown; by default a page of them."""
@@ -631,7 +638,7 @@ class QEDRMatrix(Board, Explorer):
             values = values.astype('category')
         return values, unit, names
 
-    def _points_figure(self, height: int = 244) -> go.Figure:
+    def _points_figure(self, height: int = 230) -> go.Figure:
         """Draw the chosen code against the chosen factor."""
         values, unit, names = self._column(self.factor)
         by, _, by_names = self._column(self.by) if self.by else (None, '', ())
@@ -791,7 +798,7 @@ class QEDRMatrix(Board, Explorer):
             self.curve,
         ]
         top = self.menu_row('map', self.controls['threshold'], self.controls['signed'])
-        self.children = [top, self.status, columns([rows, self.heat], right)]
+        self.children = [top, self.status, columns([rows, self.heat, self.caption_box], right)]
         self.bind(**self.controls)
         self.on(self.points, 'clicked', self._press_point)
         self.on(self.curve, 'clicked', self._press_curve)

@@ -49,7 +49,7 @@ function render({ model, el }) {
     if (column.kind === 'spark') return make('span', { class: 'spark' }, spark(i));
     if (column.kind === 'tags') return make('span', { class: 'tags', title: (value ?? []).join(', ') }, ...(value ?? []).map(v => make('span', { class: 'tag' }, v)));
     if (column.kind === 'outcome') return make('span', {}, make('span', { class: 'badge', 'data-outcome': value[0] }, value[1]));
-    return make('span', { class: column.kind === 'number' ? 'number' : '', title: column.kind === 'number' ? null : valueText(value) }, valueText(value));
+    return make('span', { class: column.kind === 'number' ? 'number' : '', title: column.kind === 'number' ? null : valueText(value) }, column.kind === 'text' && value === '' ? '' : valueText(value));
   }
   function spark(i) {
     const points = model.get('points'), at = i * points * 2, wide = 110, tall = 20;
@@ -119,7 +119,7 @@ function render({ model, el }) {
     arrange();
   };
   const top = () => { body.scrollTop = 0; active = -1; arrange(); };
-  const on = { 'change:rows': arrange, 'change:columns': arrange, 'change:shown': top, 'change:picked': draw, 'change:titles': draw, 'change:sparks': newSparks, 'change:height': newLook, 'change:label': newLook, 'change:empty': arrange };
+  const on = { 'change:rows': arrange, 'change:columns': () => { sort = [-1, 1]; arrange(); }, 'change:shown': top, 'change:picked': draw, 'change:titles': draw, 'change:sparks': newSparks, 'change:height': newLook, 'change:label': newLook, 'change:empty': arrange };
   const unlisten = listen(model, on), size = new ResizeObserver(draw);
   size.observe(body);
   newSparks();

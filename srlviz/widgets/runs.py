@@ -180,8 +180,7 @@ class _RunViews:
     def show_rows(self, shown: pd.DataFrame, key: str):
         """Update progress, list and facts; the list shows the filtered runs."""
         folder, runs = self.folder, self.folder.runs
-        progress = str((runs['status'].tolist(), round(folder.time_left(), -1)))
-        self.bar.draw(lambda: plot_progress(runs, folder.time_left()), progress)
+        self.bar.draw(lambda: plot_progress(runs), str(runs['status'].tolist()))  # the line above has the time left
         self.keys = runs['key'].tolist()
         with self.list.hold_sync():
             self.list.columns, self.list.rows = _run_rows(runs, folder.running)

@@ -154,6 +154,7 @@ class Reading:
     """
 
     events = None  # table of events for `plot_traces`
+    first_step = 0  # at which a browser opens
 
     def __init__(
         self, episode: Episode, table: pd.DataFrame, info: RecordingInfo, modalities: Sequence[str] = ('sensors',)
@@ -259,8 +260,22 @@ def _number_rows(reading: Reading, chosen: Sequence[int | str]) -> tuple[list[di
     rows = []
     for group, name, c in reading.rows(chosen):
         names = list(reading.info.names.get(c, ()))
-        rows.append(dict(name=name, group=group, unit=short_unit(reading.named(c)[1]), names=names))
+        unit, digits = short_unit(reading.named(c)[1]), _decimals(reading.series(c))
+        rows.append(dict(name=name, group=group, unit=unit, names=names, digits=digits))
     return rows, _stack_series(reading, [c for *_, c in reading.rows(chosen)])
+
+
+def _decimals(values: np.ndarray) -> int | None:
+    """Return how many decimals show the changes of a series: four digits of its range, or fewer if its values have
+    no more; None for a constant."""
+    values = np.asarray(values, np.float64)
+    values = values[np.isfinite(values)]
+    span = np.ptp(values) if len(values) else 0
+    if not span:
+        return None
+    digits = int(np.clip(3 - np.floor(np.log10(span)), 0, 8))
+    exact = (d for d in range(digits) if np.abs(values - values.round(d)).max() < 1e-6 * span)
+    return next(exact, digits)
 
 # %% ../../nbs/08_widgets/03_sensors.ipynb #a75cca5e
 def _sensor_column(name: str, table: pd.DataFrame, factors: Sequence[str] = ()) -> int:
@@ -381,6 +396,13 @@ def _empty_text(n_constant: int) -> str:
     return f'{n_constant:,} constant {matches}; untick “{_VARYING}” to see {them}'
 
 # %% ../../nbs/08_widgets/03_sensors.ipynb #b3aade49
+_LIST_COLUMNS = (
+    dict(label='name', kind='text', width='minmax(0, 1.3fr)'),
+    dict(label='unit', kind='text', width='56px'),
+    dict(label='over the episode', kind='spark', width='104px'),
+)
+
+
 class _SensorPicker(W.VBox):
     """List of the series of an episode, to choose those to draw.
 
@@ -398,12 +420,7 @@ class _SensorPicker(W.VBox):
         self.drawn = 0  # number of series
         self.groups = ['']
         self.found = SafeHTML()
-        self.list = RowList(multiple=True, height=142, label='sensors')
-        self.list.columns = [
-            dict(label='sensor', kind='text', width='minmax(0, 1.3fr)'),
-            dict(label='unit', kind='text', width='56px'),
-            dict(label='', kind='spark', width='96px'),
-        ]
+        self.list = RowList(multiple=True, header=True, height=198, label='sensors')
         self.menu = menu('', [('all groups', '')], 178, tooltip='group of sensors')
         self.clear = button('clear traces', lambda: self.set_trait('picked', ()))
         box = W.Checkbox(description=_VARYING, indent=False, layout=dict(width='250px'))
@@ -433,7 +450,9 @@ class _SensorPicker(W.VBox):
         with self.list.hold_sync():
             self.list.shown = self.list.picked = []
             self.list.titles = [f'{n}\n{a}'.strip() for n, a in zip(names, about)]
-            self.list.rows = [[short_name(n), short_unit(u), None] for n, u in zip(names, units)]
+            has_units = any(units)
+            self.list.columns = [column for column in _LIST_COLUMNS if has_units or column['label'] != 'unit']
+            self.list.rows = [[short_name(n), *[short_unit(u)] * has_units, None] for n, u in zip(names, units)]
 
     def show(self, reading: Reading):
         """Show another episode of the recording."""
@@ -461,6 +480,7 @@ class _SensorPicker(W.VBox):
 
 # %% ../../nbs/08_widgets/03_sensors.ipynb #9b04e4ac
 _LONG = 2000  # steps of an episode of which not all are drawn at once
+_TRACES = 420  # pixels of all traces together
 
 
 class SensorParts:
@@ -476,7 +496,7 @@ class SensorParts:
         self.player = player
         self.picker = _SensorPicker()
         self.named = {}  # name in the table -> series
-        self.table = FrameTable(channel=player.channel, height=310)
+        self.table = FrameTable(channel=player.channel, height=350)
         self.table.add_class('srlviz-beside')
         label = 'chosen series over time; click or drag to move the step'
         self.traces = PlotView(config=dict(displayModeBar=False), label=label)
@@ -502,6 +522,7 @@ class SensorParts:
         self.window.max = len(episode)
         self.window.value = (0, len(episode))
         self.window.layout.display = '' if len(episode) > _LONG else 'none'
+        self.film.remove_class('srlviz-unfilmed') if camera else self.film.add_class('srlviz-unfilmed')
         self.picker.show(reading)
 
     def draw(self, reading: Reading, chosen: Sequence[int | str], over: Reading | None, words: Sequence[str]):
@@ -509,7 +530,7 @@ class SensorParts:
         start, stop = self.window.value
         is_part = self.window.max > _LONG and 0 < stop - start < self.window.max
         window = (start, stop) if is_part else ()
-        self.traces.draw(lambda: plot_reading(reading, chosen, over, words, height=310, window=window))
+        self.traces.draw(lambda: plot_reading(reading, chosen, over, words, height=_TRACES, window=window))
         self.table.show(*_number_rows(reading, chosen))
         self.named = {name: c for _, name, c in reading.rows(chosen)}
         self.picker.mark(chosen)
@@ -545,9 +566,18 @@ class SensorParts:
         browser.on(browser, 'picture', resize)
         browser.on(self.window, 'value', lambda _: browser._draw())
 
-    def arrange(self, below: Sequence[W.Widget], menus: W.Widget, status: SafeHTML) -> W.Box:
-        """Arrange the parts in two columns."""
-        return columns([self.film, *below], [menus, self.picker, self.window, self.scroll, status])
+    def arrange(self, sides: W.Box, below: Sequence[W.Widget], menus: W.Widget, status: SafeHTML):
+        """Arrange the parts in two columns; the list is on the left where there is room below the player.
+
+        Parameters
+        ----------
+        sides : the box of `columns`;  below : parts below the film
+        """
+        left, right = [self.film, *below], [menus, self.window, self.scroll, status]
+        has_room = not below and not self.player.source['width']
+        (left if has_room else right).append(self.picker)
+        for side, parts in zip(sides.children, (left, right)):
+            side.children = parts
 
 # %% ../../nbs/08_widgets/03_sensors.ipynb #76c4971c
 def _plot_episode(
@@ -682,7 +712,7 @@ class SensorBrowser(EpisodeSeeker, Explorer):
     ----------
     recording : Recording, or one Episode
     sensors, modality : as in `RecordingAdapter`
-    episode, t : initial values;  against : an episode to compare, -1 for none
+    episode, t : initial values; None for the `first_step` of the episode;  against : an episode to compare, -1 for none
     chosen : series to draw: names (as listed, or in full) or numbers of columns; the first that vary if None. The trait
         holds numbers of columns and names of factors
     adapter : reads and names such recordings; a RecordingAdapter of `sensors` and `modality` if None
@@ -692,6 +722,11 @@ class SensorBrowser(EpisodeSeeker, Explorer):
     if an episode has too many to plot them all).
     """
 
+    verb = 'sensors'
+    guide = (
+        'Press play, or a trace to go to its step, and choose names in the list to draw them: you see what changes '
+        'together in this episode.'
+    )
     recording, chosen = traitlets.Any(), Several()
     episode, against, t = traitlets.Int(0), traitlets.Int(NO_EPISODE), traitlets.Int(0)
     group, search, varying = traitlets.Unicode(''), traitlets.Unicode(''), traitlets.Bool(True)
@@ -704,7 +739,7 @@ class SensorBrowser(EpisodeSeeker, Explorer):
         sensors: pd.DataFrame | None = None,
         *,
         episode: int = 0,
-        t: int = 0,
+        t: int | None = None,
         against: int = NO_EPISODE,
         chosen: Sequence | None = None,
         modality: str | Sequence[str] | None = None,
@@ -717,15 +752,15 @@ class SensorBrowser(EpisodeSeeker, Explorer):
         self.parts = parts = SensorParts(adapter.player(), adapter.dots)
         self.episodes, self.cameras = EpisodeMenus(self, adapter.label, 225), CameraMenu(self)
         self.player, self.picker, self.traces, self.list = parts.player, parts.picker, parts.traces, parts.picker.list
+        self.menus = W.VBox([self.episodes.row, self.cameras.menu])
+        self.sides = columns([], [])
         self._read_recording()
         self.episode, self.against = episode, against
-        self._read(t)
+        self._read(self.reading.first_step if t is None else t)
         self.chosen = self.chosen if chosen is None else chosen
         self._draw()
         parts.connect(self)
-        menus = W.VBox([self.episodes.row, self.cameras.menu])
-        both = parts.arrange(adapter.below, menus, self.status)
-        self.children = [*adapter.above, both, parts.cursor]
+        self.children = [*adapter.above, self.sides, parts.cursor]
         self.add_class('srlviz-sensors')
         self.start_reacting()
 
@@ -781,7 +816,12 @@ class SensorBrowser(EpisodeSeeker, Explorer):
         self.cameras.offer(self.reading.episode.obs)
         with self.quietly():
             self.shown.show(self.parts, t, self.picture, self.camera)
+            self.arrange()
         self.t = t
+
+    def arrange(self):
+        """Arrange the parts for the episode that is shown."""
+        self.parts.arrange(self.sides, self.adapter.below, self.menus, self.status)
 
     def _draw(self):
         self.shown.draw(self.parts, self.chosen, self.against)

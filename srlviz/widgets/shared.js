@@ -73,13 +73,19 @@ function hoverSender(model) {
   return t => { if (t !== at) send(at = t); };
 }
 
-/** anywidget (0.11) gives up a model whose script has not loaded within two seconds, as on a slow machine, and then drops all messages from the kernel. Patch it, once for a page, so that such a model still receives them, and so that a view whose kernel has gone sends nothing, which would fail. */
+/** anywidget (0.11) gives up a model whose script has not loaded within two seconds, as on a slow machine or where a page restores many, and then drops all messages from the kernel. Patch its class, once for a page, and the models of each notebook that are older than the patch. */
 async function patchModels(model) {
-  const page = shared();
-  if (page.patchesModels) return;
-  page.patchesModels = true;
-  const { prototype } = await model.widget_manager.loadClass('AnyModel', 'anywidget', model.get('_model_module_version'));
-  const { _handle_comm_msg: handle } = prototype, { _handle_comm_msg: handleWithoutScript } = Object.getPrototypeOf(prototype);
+  const page = shared(), manager = model.widget_manager, managers = page.managers ??= new WeakSet();
+  if (managers.has(manager)) return;
+  managers.add(manager);
+  const { prototype } = await manager.loadClass('AnyModel', 'anywidget', model.get('_model_module_version'));
+  const handle = page.handleOfAnywidget ??= patchClass(prototype);
+  for (const made of Object.values(manager._models ?? {})) made.then(older => { if (prototype.isPrototypeOf(older)) patchOlder(older, handle); }, () => {});
+}
+
+/** Let a model that is given up still receive messages, and a view whose kernel has gone send nothing, which would fail. Return anywidget's handler of messages. */
+function patchClass(prototype) {
+  const { _handle_comm_msg: handle, send } = prototype, { _handle_comm_msg: handleWithoutScript } = Object.getPrototypeOf(prototype);
   prototype._handle_comm_msg = async function (message) {
     try {
       return await handle.call(this, message);
@@ -88,8 +94,23 @@ async function patchModels(model) {
       return handleWithoutScript.call(this, message);
     }
   };
-  const { send } = prototype;
   prototype.send = function (...message) { if (this.comm_live) return send.apply(this, message); };
+  return handle;
+}
+
+/** Bind the handler of a model anew, since models bind it when they are made; if it has been given up, ask the kernel for the state that it has missed. */
+function patchOlder(model, handle) {
+  if (!model.comm) return;
+  model.comm.on_msg(message => model._handle_comm_msg(message));
+  handle.call(model, { content: { data: { method: 'none' } } }).catch(() => model.comm.send({ method: 'request_state' }));
+}
+
+/** Mark the widgets of a kernel that is shut down or replaced as disconnected, as ipywidgets does for one that restarts. Once for a kernel. */
+function markShutDown({ widget_manager: manager }) {
+  const kernels = shared().kernels ??= new WeakSet(), kernel = manager?.kernel;
+  if (!kernel?.disposed || kernels.has(kernel)) return;
+  kernels.add(kernel);
+  kernel.disposed.connect(() => manager.disconnect());
 }
 
 /** Watch whether a view is seen: it is not in a hidden tab. `isSeen()` tells, and `shown()` is called when it is seen again, `hidden()` when it is not. A view that does not stand in the page yet counts as seen. */
@@ -116,6 +137,7 @@ function runInTurn(work) {
 /** Listen to events of a model; return a function that stops listening. */
 function listen(model, on) {
   patchModels(model);
+  markShutDown(model);
   for (const [event, handler] of Object.entries(on)) model.on(event, handler);
   return () => { for (const [event, handler] of Object.entries(on)) model.off(event, handler); };
 }

@@ -112,6 +112,8 @@ class TwinExplorer(Explorer):
     ValueError : for results without such an answer, without codes or without their recording
     """
 
+    verb = 'compare twins'
+    guide = 'Each column sets one factor and nothing else: “reads” should follow it, and “others move” stay pale.'
     factor, method, second = (traitlets.Unicode('') for _ in range(3))
     moment, t = (traitlets.Int(0, min=0) for _ in range(2))
 
@@ -228,7 +230,7 @@ class TwinExplorer(Explorer):
             tips = [f'{self.factor} is {value:g}' for value in first.value]
             world.append(dict(kind='images', name='picture', cells=uris, aspect=aspect, pixelated=True, tips=tips))
         values = [f'{value:g}' for value in first.value]
-        own = ['as it was' if i == first.own else 'set' for i in range(len(values))]
+        own = [f'was {value}' if i == first.own else f'set to {value}' for i, value in enumerate(values)]
         blocks = [dict(title='', words='', bands=[*world, dict(kind='text', name='', cells=own)])]
         blocks += [self._block(name) for name in self.shown]
         return dict(

@@ -19,7 +19,6 @@ import traitlets
 
 from srlviz.core.files import (
     COUNT,
-    LIST,
     TABLE,
     TEXT,
     TEXTS,
@@ -41,7 +40,7 @@ from ..core.recordings import Recording, code_arrays, episode_codes, load_record
 from ..core.results import Results, results_of_answers
 from ..core.scores import load_scores, save_scores, split_label
 from ..core.views.histograms import FactorHistograms
-from ..core.views.steps import Steps, read_runs, read_tags
+from ..core.views.steps import Steps, read_selection, read_tags
 from ..evaluate.maps import code_maps, load_maps, save_maps
 from .base import SHARED_TRAITS, Explorer, Quiet, Selection, check_choice, on_change, script, sheet
 from .board import ScoreBoard, check_answers
@@ -177,12 +176,12 @@ class StepFilter(Quiet, traitlets.HasTraits):
     recording : whose factors are counted
     names : the factors that are shown; () takes the first that vary
 
-    Traits: filters (factor -> bins); steps (those selected: within the lasso, and passing the filters); factor (shown
-    in any case).
+    Traits: filters (factor -> bins); steps (those selected: within the lasso, and passing the filters; None without
+    either); factor (shown in any case); passing (after the number of steps that pass: 'of 721 lassoed steps pass').
     """
 
-    filters, steps = traitlets.Dict(), traitlets.Instance(Steps, args=())
-    factor = traitlets.Unicode('')
+    filters, steps = traitlets.Dict(), traitlets.Instance(Steps, allow_none=True)
+    factor, passing = traitlets.Unicode(''), traitlets.Unicode('')
 
     def __init__(self, recording: Recording, names: Sequence[str] = ()):
         super().__init__()
@@ -221,25 +220,29 @@ class StepFilter(Quiet, traitlets.HasTraits):
         if self.quiet:
             return
         with self.quietly():
-            if self.filters:
-                self.steps = self.histograms.steps(self.filters, self.lasso)
-            else:
-                self.steps = Steps() if self.lasso is None else self.lasso
+            self._select()
         self.draw()
 
     @traitlets.observe('steps')
     def _on_steps(self, _):
-        "Another part selected steps: filter within them, or start over if nothing is selected or left."
+        "Another part selected steps: filter within them. It cleared the selection: remove the filters too."
         if self.quiet:
             return
         with self.quietly():
-            self.lasso = self.steps if len(self.steps) else None
-            found = self.histograms.steps(self.filters, self.lasso) if self.lasso and self.filters else Steps()
-            if len(found):
-                self.steps = found
-            else:
+            self.lasso = self.steps
+            if self.lasso is None:
                 self.filters = {}
+            self._select()
         self.draw()
+
+    def _select(self):
+        "Select the steps of the lasso that pass the filters."
+        self.passing = ''
+        self.steps = self.histograms.steps(self.filters, self.lasso) if self.filters else self.lasso
+        if self.filters and self.lasso is not None:
+            self.passing = f'of {len(self.lasso.of(self.histograms.recording)):,} lassoed steps pass'
+        elif self.filters:
+            self.passing = f'of {len(self.histograms.t):,} steps pass'
 
     @traitlets.observe('factor')
     def _on_factor(self, _):
@@ -323,6 +326,14 @@ def _make_board(scores, answers: Mapping, recording, rows, columns, interactive)
     return ScoreBoard(scores, by_cell, recording, rows=rows, columns=columns, interactive=interactive)
 
 
+def _make_map(maps, answers: Mapping, recording, interactive) -> Explorer | None:
+    "Make the map of codes, with the answers of probes as colours; None without maps."
+    if maps is None:
+        return None
+    probes = {name: a for name, a in answers.items() if _question(a) == 'probe'}
+    return CodesExplorer(maps, recording, answers=probes, interactive=interactive)
+
+
 def _make_matrix(answers: Mapping, codes: Mapping, recording, interactive) -> Explorer | None:
     "Make the matrix of QEDR; None if no answer is one."
     found = {str(name): a for name, a in answers.items() if _question(a) == 'qedr'}
@@ -392,14 +403,17 @@ class Workbench(Explorer):
     histograms : names of factors; () takes the first that vary
     interactive : see `Explorer`
 
-    Traits: left, right (the tabs shown), episode, t, factor, task, steps (selected), tags (name -> Steps), filters
-    (factor -> bins of its histogram). Attributes: selection (the `Selection` of all explorers; `to_recording()` and
-    `to_csv(path)` make data of the selected steps), explorers (by the name of their tab), filter.
+    Traits: left, right (the tabs shown), episode, t, factor, task, steps (selected; None if nothing is), tags (name ->
+    Steps), filters (factor -> bins of its histogram). Attributes: selection (the `Selection` of all explorers;
+    `to_recording()` and `to_csv(path)` make data of the selected steps), explorers (by the name of their tab), filter.
     """
 
+    guide = (
+        'Press a cell, a point or a bar, or lasso points: all panes show these steps, so you see where the codes fail.'
+    )
     left, right, factor, task = (traitlets.Unicode('') for _ in range(4))
     episode, t = traitlets.Int(0), traitlets.Int(0)
-    steps, tags, filters = traitlets.Instance(Steps, args=()), traitlets.Dict(), traitlets.Dict()
+    steps, tags, filters = traitlets.Instance(Steps, allow_none=True), traitlets.Dict(), traitlets.Dict()
 
     def __init__(
         self,
@@ -451,7 +465,7 @@ class Workbench(Explorer):
             raise ValueError("recording: a map of codes needs the recording that was encoded")
         made = dict(
             Scores=_make_board(data['scores'], data['answers'], recording, data['rows'], data['columns'], interactive),
-            Map=None if data['maps'] is None else CodesExplorer(data['maps'], recording, interactive=interactive),
+            Map=_make_map(data['maps'], data['answers'], recording, interactive),
             Matrix=_make_matrix(data['answers'], data['codes'], recording, interactive),
         )
         if recording is not None and made['Map'] is None:  # the map has a moment of its own
@@ -487,8 +501,12 @@ class Workbench(Explorer):
         if self.filter is not None:
             self.selection.join(self.filter, ('steps', 'factor'))
             traitlets.link((self, 'filters'), (self.filter, 'filters'))
+            traitlets.dlink((self.filter, 'passing'), (self.map, 'passing'))
         if self.map is not None:
             traitlets.link((self.map, 'tags'), (self, 'tags'))
+            board = self.explorers.get('Scores')
+            if board is not None and board.has_trait('method'):
+                traitlets.dlink((board, 'method'), (self.map, 'probe'))
         self.selection.join(self, [k for k in shared if self.has_trait(k)])
         if self.selection.recording is None:
             self.selection.recording = self.recording
@@ -526,6 +544,13 @@ class Workbench(Explorer):
     def _on_left(self, _):
         self._show_details()
 
+    @on_change('right')
+    def _on_right(self, _):
+        "The map moves to the right pane: something else takes its place in the left one."
+        if self.left == self.right == 'Map':
+            self.left = next(name for name in self.panes[0].parts if name != 'Map')
+            self.right = 'Map'
+
     def _show_details(self):
         "Show the details of the left tab in the right pane."
         wanted = _DETAILS.get(self.left, f'{self.left}: details')
@@ -549,12 +574,18 @@ class Workbench(Explorer):
         """Draw the static form: the explorer of the left tab."""
         return self.explorers.get(self.left, next(iter(self.explorers.values()))).figure()
 
+    def pictured(self) -> list[go.Figure]:
+        """Draw the explorers, and below them the moment and the frames of the selection."""
+        figures = [explorer.figure() for explorer in self.explorers.values()]
+        return figures if self.map is None else [*figures, *self.map.detail_figures()]
+
     def figures(self) -> list[go.Figure]:
         """Draw everything that `to_html` writes: the figures of all explorers."""
         return [figure for explorer in self.explorers.values() for figure in explorer.figures()]
 
     def __repr__(self):
-        shown = f"left={self.left!r}, right={self.right!r}, episode={self.episode}, t={self.t}, {self.steps}"
+        selected = 'nothing selected' if self.steps is None else self.steps
+        shown = f"left={self.left!r}, right={self.right!r}, episode={self.episode}, t={self.t}, {selected}"
         return f"Workbench({', '.join(self.explorers)}; {shown})"
 
     def save(self, folder: str | Path, data: bool = False) -> Path:
@@ -602,18 +633,19 @@ class Workbench(Explorer):
 _FORMAT = 'srlviz workbench'
 _KEPT = (  # traits of explorers that are saved, in the order in which they are restored
     *('metric', 'task', 'method', 'how', 'beside', 'against', 'regressor', 'alpha', 'factor', 'code', 'order', 'by'),
+    'colour',
     'cell',
 )
 _STATE: dict[str, Field] = dict(
     format=(lambda x: x == _FORMAT, repr(_FORMAT)),
-    version=(lambda x: x == 1, '1'),
+    version=(lambda x: x in (1, 2), '1 or 2'),
     recording=TEXT,
     fingerprint=TEXT,
     left=TEXT,
     right=TEXT,
     episode=COUNT,
     t=COUNT,
-    steps=LIST,
+    steps=(lambda x: x is None or isinstance(x, list), 'a list of runs, or null'),
     tags=TABLE,
     filters=TABLE,
     explorers=TABLE,
@@ -629,21 +661,22 @@ def _is_kept(value) -> bool:
 
 def _state(workbench: Workbench) -> dict:
     "Return what a workbench shows and what is selected in it."
-    recording = workbench.recording
+    recording, filter = workbench.recording, workbench.filter
+    steps = workbench.steps if filter is None else filter.lasso  # the filters are saved beside them
     explorers = {}
     for name, explorer in workbench.explorers.items():
         kept = {k: getattr(explorer, k) for k in _KEPT if explorer.has_trait(k)}
         explorers[name] = {k: v for k, v in kept.items() if _is_kept(v)}
     return dict(
         format=_FORMAT,
-        version=1,
+        version=2,
         recording='' if recording is None else recording.name,
         fingerprint='' if recording is None else recording.fingerprint(),
         left=workbench.left,
         right=workbench.right,
         episode=workbench.episode,
         t=workbench.t,
-        steps=workbench.steps.runs(),
+        steps=None if steps is None else steps.runs(),
         tags={name: steps.runs() for name, steps in workbench.tags.items()},
         filters={name: list(bins) for name, bins in workbench.filters.items()},
         explorers=explorers,
@@ -658,7 +691,7 @@ def _read_state(path: Path, recording: Recording | None) -> dict:
         other = f"{state['recording'] or 'a recording without a name'} ({state['fingerprint'] or 'none'})"
         raise ValueError(f"{path} is a workbench of {other:.200}, not of this recording ({fingerprint or 'none'})")
     lengths = [] if recording is None else recording.lengths
-    state['steps'] = read_runs(state['steps'], lengths, f'{path}: steps')
+    state['steps'] = read_selection(state['steps'], state['version'], lengths, f'{path}: steps')
     state['tags'] = read_tags(state['tags'], lengths, path)
     for name, bins in state['filters'].items():
         if not (isinstance(bins, list) and all(map(is_whole, bins))):
@@ -678,8 +711,8 @@ def _is_step(episode: int, t: int, lengths: Sequence[int]) -> bool:
 def _apply_state(workbench: Workbench, state: Mapping):
     "Show and select what was saved, with `steps` and `tags` as Steps or runs."
 
-    def as_steps(steps) -> Steps:
-        return steps if isinstance(steps, Steps) else Steps.from_runs(steps)
+    def as_steps(steps) -> Steps | None:
+        return steps if steps is None or isinstance(steps, Steps) else Steps.from_runs(steps)
 
     for name, kept in state['explorers'].items():
         explorer = workbench.explorers.get(name)
@@ -690,7 +723,7 @@ def _apply_state(workbench: Workbench, state: Mapping):
                 value = tuple(kept[trait]) if isinstance(kept[trait], list) else kept[trait]
                 setattr(explorer, trait, value)
     workbench.tags = {name: as_steps(steps) for name, steps in state['tags'].items()}
-    workbench.filters = {}
+    workbench.steps = None  # and no filter
     workbench.steps = as_steps(state['steps'])
     workbench.filters = state['filters']
     workbench.seek(state['episode'], state['t'])

@@ -1044,6 +1044,31 @@ def read_study(place):
     return out | {'page': page[page.index('<body') :]}
 
 
+def submission(place):
+    "Write the answers of a student to two exercises of a lesson, and the lesson"
+    import nbformat.v4 as nb
+
+    def write(name, sources):
+        cells = [nb.new_code_cell(source, id=id) for id, source in sources.items()]
+        cells[0]['outputs'] = [nb.new_output('display_data', data={'text/plain': '3'})]
+        (place / name).write_text(json.dumps(nb.new_notebook(cells=cells), indent=1))
+
+    solved = 'x = None\n### BEGIN SOLUTION\nx = 3\n### END SOLUTION'
+    (place / 'course').mkdir()
+    write(
+        'course/01_toy.ipynb',
+        {'a': solved, 'b': "course.check('1', x, 3)", 'c': solved, 'd': "course.check('2', x, 3)"},
+    )
+    write('mine.ipynb', {'a': 'x = 4', 'own': 'y = 5', 'b': '', 'c': 'x = 3', 'd': ''})
+
+
+def read_submission(place):
+    from srlviz.studies.grade import read_answers, read_lesson
+
+    answers = read_answers(place / 'mine.ipynb', {'01_toy': read_lesson(place / 'course/01_toy.ipynb')})
+    return {'sources': dict(answers.sources), 'missing': answers.missing, 'notes': answers.notes}
+
+
 def _record_atari(place):
     from srlviz.data.atari import record_atari
 
@@ -1068,6 +1093,7 @@ def read_game(place):
 _GAME = 'meta', 'meta/*', 'partial', 'partial/*', 'frames', 'frames/*', 'steps', 'steps/*', 'episodes.parquet', '.lock'
 STUDIES = [
     Reader('study notebooks', 'notebook', 'study.ipynb', study, read_study, plain.notebook, writes=('page.html',)),
+    Reader('submissions', 'notebook', 'mine.ipynb', submission, read_submission, plain.notebook),
     Reader(
         'record_atari meta/request.json',
         'json',
@@ -1292,14 +1318,20 @@ def view(place):
     explorer = _explorer(place)
     tags = dict(left=[(0, 1, 3)], right=[(1, 0, 2), (2, 4, 5)])
     explorer.tags = {k: Steps.from_runs(runs) for k, runs in tags.items()}
+    explorer.steps = Steps([0, 0, 1], [2, 3, 0])
     explorer.save_view(place / 'view.json')
+
+
+def _runs(steps):
+    "The runs of selected steps; None for no selection"
+    return None if steps is None else steps.runs()
 
 
 def read_view(place):
     explorer = _explorer(place)
     explorer.load_view(place / 'view.json')
     shown = {k: getattr(explorer, k) for k in ('method', 'how', 'beside', 'factor', 'episode', 't')}
-    return shown | {'steps': explorer.steps.runs(), 'tags': {k: v.runs() for k, v in explorer.tags.items()}}
+    return shown | {'steps': _runs(explorer.steps), 'tags': {k: v.runs() for k, v in explorer.tags.items()}}
 
 
 def draw_view(place):
@@ -1430,6 +1462,7 @@ def workbench(place):
     maps = {'pca': code_map(codes, 'pca', progress=False)}
     bench = Workbench(recording=r, maps=maps, codes={'pca': codes}, interactive=False)
     bench.tags = {'left': Steps([0, 0], [1, 2])}
+    bench.steps = Steps([0, 0, 1, 1], [0, 1, 2, 3])
     bench.filters = {'x': [0, 2]}
     bench.seek(1, 2)
     bench.save(place / 'set', data=True)
@@ -1441,7 +1474,7 @@ def read_workbench(place):
 
     bench = load(place)
     state = dict(left=bench.left, right=bench.right, at=[bench.episode, bench.t], filters=bench.filters)
-    steps = dict(steps=bench.steps.runs(), tags={k: v.runs() for k, v in bench.tags.items()})
+    steps = dict(steps=_runs(bench.steps), tags={k: v.runs() for k, v in bench.tags.items()})
     maps = {
         f'{encoder_name} {how}': [m.xy, m.drawn, m.description]
         for encoder_name, by_how in bench.map.maps.by_method.items()

@@ -116,6 +116,13 @@ DRAWN = """() => [['.srlviz-plot', 'drawn'], ['.srlviz-scatter', 'drawn'], ['.sr
     ([what, sign]) => [...document.querySelectorAll(what)].every(e => e.dataset[sign] || !e.checkVisibility()))"""
 
 
+# as on a very slow machine, anywidget abandons every model: after 1 ms instead of 2 s
+SHORT_TIMEOUTS = '''(() => {
+    const timeout = AbortSignal.timeout.bind(AbortSignal);
+    AbortSignal.timeout = () => (window.late = (window.late ?? 0) + 1, timeout(1));
+})()'''
+
+
 class Server:
     """JupyterLab in a separate folder, without the user's settings.
 
@@ -298,10 +305,27 @@ def open_page(browser, lab, meanwhile=None, before=None):
     page.on('pageerror', lambda e: None if LATE in str(e) else page.errors.append(f'{e}\n{e.stack}'))
     page.on('console', lambda m: page.errors.append(m.text) if m.type == 'error' and 'srlviz' in m.text else None)
     run_all(page, lab, meanwhile)
-    page.wait_for_function(DRAWN)  # until then the page moves under the pointer
+    wait_until_drawn(page)  # until then the page moves under the pointer
     wait_idle(page)
     page.errors_on_load = page.outside[:], page.errors[:]
     return page
+
+
+def wait_until_drawn(page):
+    "Wait until all views that are seen are drawn; otherwise fail with their classes, the errors and a picture."
+    try:
+        page.wait_for_function(DRAWN)
+    except Exception:
+        page.screenshot(path=SHOTS / 'not_drawn.png')
+        kinds = '.srlviz-plot:not([data-drawn]), .srlviz-scatter:not([data-drawn]), .srlviz-board:not([data-shown])'
+        nodes = f"[...document.querySelectorAll('{kinds}')].filter(e => e.checkVisibility())"
+        found = page.evaluate(
+            nodes
+            + """.map(e => [e.className, e.innerHTML.length, e.getClientRects().length,
+                e.closest('.srlviz-explorer')?.className])"""
+        )
+        live = page.evaluate("() => [document.visibilityState, globalThis.__srlviz && Object.keys(__srlviz)]")
+        pytest.fail(f'views are not drawn: {found}; {live}; errors: {page.errors[:5]}', pytrace=False)
 
 
 def reset_page(page, lab, start):

@@ -30,8 +30,8 @@ ENCODER_RULES = dict(
     again="encoding twice gives the same codes",
     seed="the same seed gives the same codes",
     neighbours="an episode's codes do not depend on its neighbours",
-    blind="encode does not read the factors, not even of a supervised encoder",
-    leak="replacing the factors by noise changes nothing, unless supervised=True",
+    blind="encode does not read the factors: with noise in their place it gives the same codes, supervised or not",
+    leak="fit does not read the factors: with noise in their place it learns the same codes, unless supervised=True",
     saved="save and load give the same encoder: its arguments (but `checkpoint`), and its codes to the bit",
     randomness="the global random states are left alone; randomness comes from seed",
 )
@@ -235,8 +235,15 @@ def check_encoder(encoder, recording: Recording | None = None, *, rtol: float = 
     arguments = content_hash(_arguments(fitted))
     _check_parameters(encoder)
     with check_local_randomness(encoder, rules['randomness']):
-        _check_fit(fitted, recording)
-        codes = fitted.encode(recording)
+        try:
+            _check_fit(fitted, recording)
+            codes = fitted.encode(recording)
+        except KeyError as error:
+            observations, factors = ', '.join(recording[0].obs), ', '.join(recording[0].factors)
+            raise AssertionError(
+                f"{type(encoder).__name__} raises KeyError: {error}. If it reads this from the recording: that of the "
+                f"check has the observations {observations}, and the factors {factors}, which encode may not read"
+            ) from error
     _check_format(fitted, codes, recording)
     require(content_hash(_arguments(fitted)) == arguments, encoder, rules['untouched'])
     require(_recording_hash(recording) == content, encoder, rules['recording'])

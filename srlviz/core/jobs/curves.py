@@ -7,7 +7,7 @@ __all__ = ['curve_to', 'log_curve', 'curve_rows', 'latest_rows', 'read_curve', '
            'decimate']
 
 # %% ../../../nbs/00_core/jobs/02_curves.ipynb #8d9c8575
-import io, os, re, stat, threading, time, warnings
+import io, os, re, stat, threading, time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from ..files import check_whole, file_size, open_file
+from ..warn import warn
 
 # %% ../../../nbs/00_core/jobs/02_curves.ipynb #7c08c377
 _PAUSE = 0.25  # seconds between writes
@@ -83,7 +84,7 @@ class _Appender:
                 self.lines = (lines + self.lines)[-_MAX_WAITING:]
             if not self.failed:
                 self.failed = True
-                warnings.warn(f"the curve {str(self.path)!r} cannot be written: {e}; the run continues", stacklevel=2)
+                warn(f"the curve {str(self.path)!r} cannot be written: {e}; the run continues")
 
     def close(self) -> None:
         self.stopped.set()

@@ -48,6 +48,7 @@ class Bar(tqdm):
     """
 
     seldom = False  # whether each line that is drawn stays
+    drawn = 0  # characters of the line that it drew last
 
     def __init__(self, *args, **options):
         front_end = has_front_end()
@@ -65,8 +66,9 @@ class Bar(tqdm):
         if pos != 0 and any(abs(b.pos) < abs(self.pos) for b in others):
             return False
         line = str(self) if msg is None else msg
-        covered = any(b is not self for b in others)  # the line may hold the text of another bar
-        return super().display(line.ljust(100) if covered else line, 0)
+        longest = max((b.drawn for b in others), default=0)  # the line may hold the text of another bar
+        self.drawn = len(line)
+        return super().display(line.ljust(longest), 0)
 
     def refresh(self, *args, **options):
         """Draw the bar; where it is drawn seldom, at most once per `mininterval`."""

@@ -6,7 +6,7 @@
 __all__ = ['read_only', 'CachePlace', 'cache_sizes', 'map_cache', 'RowCache', 'CacheCheck']
 
 # %% ../../../nbs/00_core/storage/10_row_cache.ipynb #30d0c8a4
-import hashlib, json, os, threading, time, warnings, weakref
+import hashlib, json, os, threading, time, weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from io import BytesIO
@@ -18,6 +18,7 @@ import numpy as np
 from ..files import atomic_path, checksum, file_size, inside, make_folder, open_file
 from .manifest import is_linked
 from .row_groups import first_places, n_groups
+from ..warn import warn
 
 # %% ../../../nbs/00_core/storage/10_row_cache.ipynb #496ce74b
 class _Rows(np.ndarray):
@@ -136,7 +137,7 @@ def _cache_file(place: CachePlace, n: int, C: int, F: int) -> Path:
     except OSError:
         pass  # it cannot be written
     except ValueError as e:
-        warnings.warn(f"{e}; the rows of this recording are kept in {users.parent} instead")
+        warn(f"{e}; the rows of this recording are kept in {users.parent} instead")
     try:
         make_folder(users.parent)
         if file_size(users) != size:
@@ -221,7 +222,7 @@ class RowCache:
         try:
             self._map()
         except (OSError, RuntimeError) as e:
-            warnings.warn(f"no cache for {place.root}: {e}; windows will be slow")
+            warn(f"no cache for {place.root}: {e}; windows will be slow")
 
     def _map(self):
         path = _cache_file(self.place, *self.shape)
@@ -265,7 +266,7 @@ class RowCache:
                 with suppress(OSError):
                     self._map()
             except OSError as e:
-                warnings.warn(f"the cache {self.marks.path} cannot be filled ({e}); windows will be slow")
+                warn(f"the cache {self.marks.path} cannot be filled ({e}); windows will be slow")
 
 # %% ../../../nbs/00_core/storage/10_row_cache.ipynb #1ce77af5
 class CacheCheck:

@@ -6,7 +6,6 @@
 __all__ = ['window_places', 'FilmRows', 'cut_episode', 'windows', 'cut_runs', 'thin']
 
 # %% ../../../nbs/00_core/views/00_windows.ipynb #dd86730d
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -16,6 +15,7 @@ from ..storage.hashing import array_content
 from ..storage.film import as_slice, is_film, take_rows
 from ..recordings import Episode, Recording, recording_contents
 from ..storage import LazyColumns
+from ..warn import warn
 
 # %% ../../../nbs/00_core/views/00_windows.ipynb #05c20c1e
 def window_places(lengths: Sequence[int], length: int, stride: int) -> tuple[np.ndarray, np.ndarray]:
@@ -129,7 +129,7 @@ def windows(recording: Recording, length: int, stride: int = 1) -> Recording:
         raise ValueError(f"no episode has {length} rows; the longest of {len(recording)} has {longest}")
     if short:
         message = f"{short} of {len(recording)} episodes have fewer than {length} rows and give no window"
-        warnings.warn(message, stacklevel=2)
+        warn(message)
     episode, start = window_places(recording.lengths, length, stride)
     meta = recording.meta | {'windows': dict(length=length, stride=stride, too_short=short)}
     cut = _Windows(recording, episode, start, np.full(len(start), length))

@@ -10,13 +10,15 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+import gymnasium
+
 from ...core.checks.world import EVERYTHING, Condition, check_condition
 from ...core.files import sample_path
 from ...core.recordings import Recording, load_recording
 from ...core.policies import policy_identity
 from ...core.twins import Twins
 from ..atari import _check_policy, _factors, _meta, record_atari
-from ...envs.atari import GAMES, annotations, game_name
+from ...envs.atari import GAMES, AtariFactors, annotations, game_name, gym_id
 from ...envs.ram_twins import compared_variables, not_settable, ram_twins, settable_named, settable_variables
 
 # %% ../../../nbs/02_data/worlds/00_atari.ipynb #eabe28c9
@@ -46,7 +48,7 @@ class AtariWorld:
 
     names = GAMES
     kind, unit = 'game', 'steps'
-    explorers = 'FrameBrowser', 'RAMExplorer'
+    explorers = 'FrameBrowser', 'RAMExplorer', 'PlayWidget'
 
     def __init__(self, name: str):
         self.name = game_name(name)
@@ -164,6 +166,15 @@ class AtariWorld:
         from srlviz.envs.ram import RAMLab
 
         return RAMLab(self.name)
+
+    @property
+    def play(self) -> gymnasium.Env:
+        "The game, to be played by hand: with pictures, and the labelled variables as factors"
+        import ale_py
+
+        gymnasium.register_envs(ale_py)
+        ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)  # no banner
+        return AtariFactors(gymnasium.make(gym_id(self.name), obs_type='ram', render_mode='rgb_array'))
 
     def sample(self) -> Recording:
         """Load the sample of Pong, or record 500 steps of another game, which takes a second."""

@@ -376,6 +376,7 @@ class FrameEncoder(Parameters):
     """
 
     level = 'step'
+    modality = 'frame'  # the observations that it reads
 
     def seeded_network(self, recording: Recording) -> FrameCNN:
         """Build the network for frames of this recording's size, with weights initialised from the seed."""

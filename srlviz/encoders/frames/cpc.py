@@ -6,7 +6,6 @@
 __all__ = ['future_infonce', 'CPC']
 
 # %% ../../../nbs/03_encoders/frames/04_cpc.ipynb #22b4d771
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +18,7 @@ from ...core.files import check_whole
 from ...core.recordings import Recording
 from ...core.training import epoch_batches
 from .cnn import FrameWindows, TrainedFrameEncoder, fit_splits, mean_loss, model_loss
+from ...core.warn import warn
 
 # %% ../../../nbs/03_encoders/frames/04_cpc.ipynb #e789b44a
 def future_infonce(
@@ -157,11 +157,10 @@ class _Sequences:
                 f"{recording.lengths.max()}. Lower sequence_length, such as CPC(**CPC.quick)"
             )
         if len(kept) < len(recording):
-            warnings.warn(
+            warn(
                 f"{len(recording) - len(kept)} of {len(recording)} episodes "
                 f"({1 - kept.sum() / recording.n_steps:.0%} of the frames) are shorter than "
-                f"sequence_length={length} and are left out",
-                stacklevel=3,
+                f"sequence_length={length} and are left out"
             )
 
     def batches(self, seed, epoch):

@@ -6,7 +6,6 @@
 __all__ = ['AGENT_FILE', 'agent_file', 'read_agent', 'PPOFeatures']
 
 # %% ../../../nbs/03_encoders/frames/06_ppo_features.ipynb #4e9177d7
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from ...core.recordings import Recording
 from ...core.files import COUNT, TABLE, TEXT, check_fields, is_real, is_whole, reading, sample_path
 from ...core.training import load_weights
 from .cnn import FrameEncoder, _sizes
+from ...core.warn import warn
 
 # %% ../../../nbs/03_encoders/frames/06_ppo_features.ipynb #030a17da
 AGENT_FILE = {'file': 'agent of an Atari game', 'format': 1}  # distinguishes it from other files of weights
@@ -151,7 +151,7 @@ class PPOFeatures(FrameEncoder):
             raise ValueError(f"{agent} reads frames of shape {expected}; {found}")
         game = recording.meta.get('game')
         if game not in (None, self.about_['game']):
-            warnings.warn(f"{agent} was not trained on {game}; set weights= to one that was", stacklevel=2)
+            warn(f"{agent} was not trained on {game}; set weights= to one that was")
         net = self.seeded_network(recording)
         with reading(agent_file(self.weights), 'the file of an agent'):
             net.load_state_dict({k.removeprefix('base.'): v for k, v in weights.items() if k.startswith('base.')})

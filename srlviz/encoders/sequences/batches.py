@@ -7,7 +7,6 @@ __all__ = ['INPUTS', 'Batch', 'modalities', 'sensors_of', 'read_shapes', 'column
            'Places', 'draw_windows', 'Ahead', 'whole_episodes', 'warn_short_episodes']
 
 # %% ../../../nbs/03_encoders/sequences/00_batches.ipynb #c4029181
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ from ...core.recordings import Episode, Recording
 from ...core.storage.statistics import merge_moments, moments
 from ...core.views.windows import cut_episode
 from ..frames.cnn import frame_shape
+from ...core.warn import warn
 
 # %% ../../../nbs/03_encoders/sequences/00_batches.ipynb #92db22a9
 class Batch(NamedTuple):
@@ -298,4 +298,4 @@ def warn_short_episodes(lengths: Sequence[int], min_rows: int, reader: str) -> N
         longest = max(lengths, default=0)
         raise ValueError(f"{reader} learns from windows of at least {min_rows} rows; the longest episode has {longest}")
     if n:
-        warnings.warn(f"{reader} leaves out {n} of {len(lengths)} episodes, which have fewer than {min_rows} rows")
+        warn(f"{reader} leaves out {n} of {len(lengths)} episodes, which have fewer than {min_rows} rows")

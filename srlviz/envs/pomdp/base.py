@@ -8,7 +8,7 @@ __all__ = ['TASKS', 'TAGS', 'FactorNote', 'split_column', 'Task', 'Script', 'POM
            'make_task', 'make_tasks', 'task_table', 'steps_per_second']
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #924c555c
-import abc, functools, itertools, math, operator, os, time, warnings, zlib
+import abc, functools, itertools, math, operator, os, time, zlib
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
@@ -24,6 +24,7 @@ from gymnasium.vector.utils import batch_space, iterate
 from ...core.files import check_whole
 from ...core.names import unknown
 from ..kernels import cached, compiled, stream, streams
+from ...core.warn import warn
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #12619fc1
 def _restart(e):
@@ -216,7 +217,10 @@ def _kernel(template: Callable, owner: type, obs: bool, act: bool, scalar: bool,
     """
     names, memo = _constants(owner, obs, act, scalar, dtype)
     single = template in (_reset_one, _step_one)  # they take less time than switching the GIL
-    return compiled(template, owner, owner.step1, names, memo, names['LAYOUT'], nogil=not single)
+    third_party = not owner.__module__.startswith('srlviz.')  # its errors must not kill the process
+    return compiled(
+        template, owner, owner.step1, names, memo, names['LAYOUT'], nogil=not single, boundscheck=third_party
+    )
 
 
 @functools.cache
@@ -384,6 +388,8 @@ class Task(abc.ABC):
     tags: Sequence[str] = ()  # kinds of task, from `TAGS`
     aliases: Sequence[str] = ()  # other names of the environment
     action_names: Sequence[str] = ()  # names of discrete actions
+    observation_names: Sequence[Sequence[str]] = ()  # names of the values of each observed code
+    observation_colors: Mapping[str, str] = {}  # name of an observed value -> its colour in pictures, '#rrggbb'
     factor_notes: Mapping[str, FactorNote] = {}  # factor -> its label
     keys: Mapping[str, object] = {}  # keyboard key -> action, for human players
     settable: Sequence[str] = ()  # factors that `with_value` sets, named as in a recording
@@ -1222,7 +1228,7 @@ def register(cls: type[POMDP]):
     if other.__module__ != cls.__module__:
         if cls.__module__ != '__main__':
             raise ValueError(f"{other.__module__} already has a class {cls.__name__}; give this class another name")
-        warnings.warn(f"the {cls.__name__} of this notebook replaces that of {other.__module__}")
+        warn(f"the {cls.__name__} of this notebook replaces that of {other.__module__}")
     for tag in cls.tags:
         if tag not in TAGS:
             raise unknown(f'tag of {cls.__name__}', tag, TAGS)

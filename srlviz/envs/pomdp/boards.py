@@ -268,16 +268,18 @@ def _frame_last(panel, box_of, e):
         panel.rect(box_of(*e['action'].tolist()), outline='chosen', width=3)
 
 
-def _draw_choice(panel, e, size: int, verb: str):
-    "Draw clickable tiles, with only the last one marked."
+def _draw_choice(panel, e, size: int, verb: str, lost: bool = False):
+    "Draw clickable tiles, with only the last one marked; if the game is `lost` there was a mine on it."
 
     def action_of(row, column):
         return row, column
 
     tiles = np.zeros((size, size), int)
-    box_of = panel.board(tiles, box=(20, 64, 300, 272), colors=['wash'], axes=True, action=action_of)
+    tiles[tuple(e['action'])] = lost
+    look = dict(colors=('wash', 'wrong'), marks=np.where(tiles, 'mine', ''), axes=True, action=action_of)
+    box_of = panel.board(tiles, box=(20, 64, 300, 272), **look)
     _frame_last(panel, box_of, e)
-    panel.caption(f'The board is never shown: {verb} a tile by its place.')
+    panel.caption('a mine: the game is over' if lost else f'The board is never shown: {verb} a tile by its place.')
 
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #97da5436
 def _ship_lengths(ships, size: int) -> list[int]:
@@ -616,13 +618,15 @@ class MineSweeper(POMDP):
         return tuple(name for name in self.settable if name != factor)
 
     def set_value(self, R, name, column, value, t, actions):
-        "A mine moves between this tile and one that was not opened, with as few opened neighbours as possible."
+        """A mine moves between this tile and one that was not opened, with as few opened neighbours as possible; an
+        opened tile has none, or the episode would have ended there."""
         size, n = self.parameters['size'], len(R)
         mines = R['hidden'].reshape(n, -1)
         tried = _tried(size, actions, t)
         free = (mines != mines[:, [column]]) & (tried == 0)  # the tiles to swap with
         other = np.where(free, tried @ _near_tiles(size), np.inf).argmin(1)
-        rows = np.flatnonzero(free.any(1) & (value != mines[:, column]) & np.isin(value, (0, 1)))
+        is_possible = (value == 0) | (value == 1) & (tried[:, column] == 0)
+        rows = np.flatnonzero(free.any(1) & (value != mines[:, column]) & is_possible)
         mines[rows, column], mines[rows, other[rows]] = mines[rows, other[rows]], mines[rows, column]
         R['hidden'] = mines.reshape(R['hidden'].shape)
         R['around'] = (mines @ _near_tiles(size)).reshape(R['hidden'].shape)
@@ -654,7 +658,7 @@ class MineSweeper(POMDP):
         else:
             panel.text(panel.width / 2, 26, e['obs'][0], size=28, anchor='mm', bold=True)
             panel.text(panel.width / 2, 53, 'mines on and around the last tile', size=13, color='muted', anchor='mm')
-        _draw_choice(panel, e, e['size'], 'open')
+        _draw_choice(panel, e, e['size'], 'open', _stepped_on_mine(e))
 
     def draw_truth(self, panel, e):
         tiles = e['hidden'].copy()

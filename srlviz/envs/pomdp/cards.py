@@ -750,6 +750,7 @@ class HigherLower(POMDP):
     reset1 = staticmethod(_higher_lower_reset)
     step1 = staticmethod(_higher_lower_step)
     action_names = ('higher', 'lower')
+    observation_names = (RANKS,)
     keys = dict(ArrowUp=0, ArrowDown=1)
     tags = ('game',)
     factor_notes = dict(

@@ -14,6 +14,7 @@ from gymnasium import spaces
 from ...core.files import check_whole
 from ..kernels import random_int
 from .base import POMDP, FactorNote
+from .drawing import COLORS
 
 _FREE, _WALL, _START, _GOAL, _HIDDEN = range(5)
 _NO_ACTION = 4  # no action yet
@@ -210,6 +211,14 @@ class Labyrinth(POMDP):
     "Base class of LabyrinthExplore and LabyrinthEscape."
 
     action_names = _MOVES
+    observation_names = (*[('free', 'wall', 'start', 'goal', 'hidden')] * 9, (*_MOVES, 'none'))
+    observation_colors = dict(
+        free=COLORS['paper'],
+        wall=COLORS['wall'],
+        start=COLORS['start'],
+        goal=COLORS['goal'],
+        hidden=COLORS['unknown'],
+    )
     tags = ('navigation',)
     keys = dict(ArrowLeft=0, ArrowRight=1, ArrowUp=2, ArrowDown=3)
     factor_notes = _MAZE_NOTES

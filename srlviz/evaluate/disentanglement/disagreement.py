@@ -6,7 +6,6 @@
 __all__ = ['COLUMNS', 'ALL', 'compare_metrics', 'metric_table', 'rank_agreement']
 
 # %% ../../../nbs/06_evaluate/disentanglement/07_disagreement.ipynb #935fdd6e
-import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -19,6 +18,7 @@ from .inputs import AlignedCodes, check_inputs
 from ..prediction.heads import fit_head
 from ..probe import linear_probe
 from ..qedr import QEDR, qedr
+from ...core.warn import warn
 
 # %% ../../../nbs/06_evaluate/disentanglement/07_disagreement.ipynb #c7edcd31
 def _ridge(q: AlignedCodes) -> pd.Series:
@@ -102,7 +102,7 @@ def compare_metrics(
     """
     q = check_inputs(codes, factors, categories, ('probe', 'valid', 'test'))
     for odd in odd_data(codes, factors):
-        warnings.warn(odd['words'], stacklevel=2)  # a table has no answer to keep them
+        warn(odd['words'])  # a table has no answer to keep them
     mig = mutual_information_gap(codes, factors, bins, categories=categories)
     options = dict(categories=categories, seed=seed, progress=progress)
     rows = _of_qedr(qedr(codes, factors, 'lasso', alpha, **options, permuted=False))

@@ -6,7 +6,6 @@
 __all__ = ['SPLITS', 'InsufficientData', 'category_names', 'AlignedCodes', 'check_inputs', 'bin_factors']
 
 # %% ../../../nbs/06_evaluate/disentanglement/03_inputs.ipynb #509361f8
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -17,6 +16,7 @@ import pandas as pd
 from ...core.names import unknown
 from ...core.odd_data import is_constant, mean_and_std
 from ...core.recordings import Recording
+from ...core.warn import warn
 
 # %% ../../../nbs/06_evaluate/disentanglement/03_inputs.ipynb #a0bc1f64
 SPLITS = ('probe', 'valid', 'test')
@@ -108,9 +108,7 @@ def _categories(table: pd.DataFrame, requested: Sequence[str]) -> tuple[str, ...
     requested = (requested,) if isinstance(requested, str) else tuple(map(str, requested))
     for name in requested:
         if name not in table and get_close_matches(name, list(table), 1, 0.8):
-            warnings.warn(
-                f"categories has {name!r}, which is not a factor; {unknown('factor', name, table)}", stacklevel=4
-            )
+            warn(f"categories has {name!r}, which is not a factor; {unknown('factor', name, table)}")
     names = []
     for name, column in table.items():
         numeric = pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column)

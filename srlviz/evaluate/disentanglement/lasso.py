@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Mapping
 
 import numpy as np
+from ...core.warn import warn
 
 # %% ../../../nbs/06_evaluate/disentanglement/01_lasso.ipynb #d84a62ff
 def triangle(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
@@ -55,9 +56,7 @@ def lasso_weights(triangle: tuple, alpha: float, tol: float = 1e-4, max_iter: in
         weights = np.stack([model.fit(x, column).coef_ for column in y.T], 1)
     n_unconverged = sum(issubclass(w.category, ConvergenceWarning) for w in warned)
     if n_unconverged:
-        warnings.warn(
-            f"{n_unconverged} of {y.shape[1]} lassos did not converge in {max_iter:,} iterations", stacklevel=2
-        )
+        warn(f"{n_unconverged} of {y.shape[1]} lassos did not converge in {max_iter:,} iterations")
     return weights
 
 # %% ../../../nbs/06_evaluate/disentanglement/01_lasso.ipynb #ebc92169

@@ -42,6 +42,7 @@ from ...core.recordings import Recording
 from ...core.storage import SPLITS
 from ...core.storage.parquet import read_table
 from ...core.views.windows import window_places, windows
+from ...core.warn import warn
 
 # %% ../../../nbs/06_evaluate/prediction/00_target_table.ipynb #d51d5c23
 HOW = ('mean', 'max', 'last')
@@ -267,10 +268,7 @@ def _scaled(requested: dict, outputs: pd.DataFrame, scale_by: str, dropped: dict
             )
         if flat:
             dropped[f'outputs of {target} with one value in {scale_by} ({", ".join(flat)})'] = len(flat)
-            warnings.warn(
-                f"{', '.join(flat)} of {target!r} have one value in the split {scale_by!r} and are left out",
-                stacklevel=4,
-            )
+            warn(f"{', '.join(flat)} of {target!r} have one value in the split {scale_by!r} and are left out")
         names[target] = [k for k in of if k not in flat]
         mean[target], std[target] = x[names[target]].mean().to_numpy(), x[names[target]].std(ddof=0).to_numpy()
     return names, mean, std

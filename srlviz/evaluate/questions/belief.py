@@ -144,7 +144,9 @@ class BeliefSkill(Question):
     )
     example = 'RepeatPrevious-easy'
     metrics = dict(
-        belief_skill=Metric('Skill for the belief', _skill('belief_error', 'belief_constant'), low=-1.0, chance=0.0),
+        belief_skill=Metric(
+            'Skill for the belief', _skill('belief_error', 'belief_constant'), low=-1.0, chance=0.0, is_knowledge=True
+        ),
         state_skill=Metric(
             'Skill for the hidden state',
             _skill('state_error', 'state_constant'),

@@ -20,7 +20,6 @@ from ...core.metrics import Metric
 from ...core.names import printable, unknown
 from ...core.parameters import one_of, within
 from ...core.questions import Answer, Question
-from ...core.training import threads
 from ..memories.edits import KINDS, BatchPlayer, Directions, NumberProbe, Played
 from ..prediction.linear import constants, skills
 
@@ -441,10 +440,11 @@ class EditAnswer(Answer):
         with best_low, corrected for the choice among all kinds, and best_high; best_length in lengths of the twin's
         change; floor, what a random push of that length does, with floor_high; effect, best minus floor; and ceiling,
         what the twin's memory does
-    directions : for each factor and kind of direction the success and other of the step that the probe needs to read
-        the wanted value, its cosine with the twin's change, length relative to it, and outside (share of the squared
-        length that leaves the range of play); long_: those of a push at least as long as the twin's change; floor_:
-        those of a random push as long as the long one. The kinds 'twin' and 'random' are as long as the twin's change
+    directions : for each factor and kind of direction the success and other of the step after which the probe prefers
+        the wanted value to the own one as clearly as at the mean of the wanted one; its cosine with the twin's change,
+        length relative to it, and outside (share of the squared length that leaves the range of play); long_: those
+        of a push at least as long as the twin's change; floor_: those of a random push as long as the long one. The
+        kinds 'twin' and 'random' are as long as the twin's change
     curve : success and other of each kind at each shift, in multiples of the needed step
     readable : skill of the probe of each factor with its interval, accuracy, readable, follows
     others : other at each item
@@ -544,6 +544,8 @@ class Edit(Question):
         subject : an agent with a memory, such as `MemoryAgent`; or its network
         recording : of the task, whose name and parameters are read, not its episodes; None: the agent's training task
         """
+        from srlviz.core.training import threads  # imports torch
+
         check_whole(seed, 'seed')
         player = BatchPlayer.of(subject, recording)
         player.check_state()

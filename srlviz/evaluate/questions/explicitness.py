@@ -44,7 +44,8 @@ def explicitness(losses: np.ndarray, capacities: np.ndarray | None = None, basel
 
 # %% ../../../nbs/06_evaluate/questions/19_explicitness.ipynb #f3182633
 _LEAST_FEATURES = 8
-_LEAST_SKILL = 0.05  # of the best head, or the factor has no score
+_LEAST_SKILL, _LEAST_ERRORS = 0.05, 3  # of a head, in standard errors over episodes, or the factor has no score
+_RESAMPLES = 200
 
 
 def numbers_of_features(most: int) -> list[int]:
@@ -71,6 +72,13 @@ class Explicitness(Question):
 
     n_features : random features of the largest head
 
+    Heads are ridge regressions of the codes and of 0, 8, 16, 32, ... random Fourier features of them; their losses on
+    'test' are 1 - R2 of a number, 1 - skill of a class (errors over those of the most frequent value). E of a factor is
+    1 - A / B: A is the area between the lowest loss so far and the lowest of all over the heads 0, 1, ...;
+    B is half of the area between the loss of a constant and the lowest of all. So 1: the line reads all that any head
+    reads; 0: each further head reads as much more. NaN where no head explains 5% of a factor and
+    three standard errors (over episodes) more than nothing.
+
     The predicted values of the answer are those of the largest head.
     """
 
@@ -93,13 +101,16 @@ class Explicitness(Question):
         steps = numbers_of_features(self.n_features)
         features = {split: random_features(x[split], steps[-1], seed) for split in splits}
         truth, constant = factors['test'], constants(factors['probe'])
-        curve = []
+        draws = Draws.of(truth.index.get_level_values(0), _RESAMPLES, seed)
+        curve, errors = [], []
         for n in Bar(steps, desc=self.name, unit='head', disable=not progress):
             inputs = {split: np.c_[x[split], features[split][:, :n]] for split in splits}
             predicted = fit_linear(inputs, factors).predict(inputs['test'], truth.index)
             curve.append(1 - skills(truth, predicted, Draws.whole(np.zeros(len(truth), int)), constant).iloc[0])
+            errors.append(skills(truth, predicted, draws, constant).std())
         losses = pd.DataFrame(curve, steps).rename_axis('features')
-        readable = losses.min() < 1 - _LEAST_SKILL
+        least = np.maximum(_LEAST_SKILL, _LEAST_ERRORS * pd.DataFrame(errors, steps))
+        readable = (losses < 1 - least).any()
         scores = pd.Series(explicitness(losses.to_numpy()), losses.columns).where(readable)
         parts = dict(
             curve=losses.reset_index().melt('features', var_name='factor', value_name='loss'),
@@ -107,6 +118,6 @@ class Explicitness(Question):
         )
         about = dict(n_codes=x['test'].shape[1], norm='standardize', seed=seed, left_out=left_out)
         if not readable.all():
-            words = f"no head explains more than {_LEAST_SKILL:.0%} of it"
+            words = f"no head explains more than {_LEAST_SKILL:.0%} of it, or not beyond its error"
             about['unscored'] = dict.fromkeys(scores.index[~readable], words)
         return Answer(self, truth, predicted, parts, about)

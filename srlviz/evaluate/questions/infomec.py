@@ -110,6 +110,13 @@ class InfoMEC(Question):
 
     bins : of each code and of each numeric factor, for InfoM and InfoC
 
+    The mutual information of each code and each factor on 'probe' counts over the entropy of the factor, and as 0 where
+    it is no larger than by chance. InfoM is the mean over codes of (s - 1/k) / (1 - 1/k), where s is the share of the
+    largest of its k values in their sum; InfoC the same over factors. Both are of the codes that are active, which have
+    a twentieth of the largest value at least. InfoE is R2 of a linear prediction on 'test', and for a class the share
+    of its bits that the prediction saves; at least 0. In few rows small information is none, so InfoM is too high:
+    of codes of factors that correlate by .2 it is .98 in 1,200 rows and .93 in 60,000.
+
     Source: Hsu et al. (2023), Disentanglement via Latent Quantization, section 4, and `disentangle/metrics/infomec.py`
     of https://github.com/kylehkhsu/latent_quantization (MIT). Different: mutual information of continuous codes by bins
     of equally many rows, corrected for their number (there by nearest neighbours); active codes by information (there

@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ...core.bootstrap import Draws
+from ...core.glossary import define
 from ...core.metrics import Metric
 from ...core.names import unknown
 from ...core.parameters import within
@@ -89,9 +90,9 @@ class LinearProbe(Question):
     )
     quick = dict(n_classes=None, lr=0.01, epochs=20)
     metrics = dict(
-        f1=Metric('F1 (weighted)', _each_factor(_f1), chance='permuted'),
-        accuracy=Metric('Accuracy', _each_factor(_accuracy), chance='permuted'),
-        f1_macro=Metric('F1 (macro)', _each_factor(_f1_macro), chance='permuted'),
+        f1=Metric('F1 (weighted)', _each_factor(_f1), chance='permuted', is_knowledge=True),
+        accuracy=Metric('Accuracy', _each_factor(_accuracy), chance='permuted', is_knowledge=True),
+        f1_macro=Metric('F1 (macro)', _each_factor(_f1_macro), chance='permuted', is_knowledge=True),
     )
 
     def __post_init__(self):
@@ -102,6 +103,10 @@ class LinearProbe(Question):
             raise unknown('norm', self.norm, NORMS)
         if self.protocol not in PROTOCOLS:
             raise unknown('protocol', self.protocol, PROTOCOLS)
+
+    def explain(self, metric=''):
+        kind = 'raw' if self.norm == 'none' else 'standardized'
+        return [*super().explain(metric), f'{kind.capitalize()}: {define(kind)}']
 
     def fit(self, codes, factors, *, seed=0, progress=True, label='probing'):
         from srlviz.evaluate.probe import fit_probe, unconverged_words

@@ -93,7 +93,12 @@ class FactorRegression(_CategoryQuestion):
         disentanglement=Metric('Disentanglement', _of_fit('disentanglement'), chance='permuted', resampled=False),
         completeness=Metric('Completeness', _of_fit('completeness'), chance='permuted', resampled=False),
         informativeness=Metric(
-            'Informativeness (an error)', _relative_errors, better='lower', high=np.inf, chance='permuted'
+            'Informativeness (an error)',
+            _relative_errors,
+            better='lower',
+            high=np.inf,
+            chance='permuted',
+            is_knowledge=True,
         ),
     )
 

@@ -53,8 +53,8 @@ class Regression(Question):
     quick = dict(epochs=5)
     example = 'approach'
     metrics = dict(
-        r2_linear=Metric('R² (linear)', _linear_r2, low=-1.0, chance=0.0),
-        r2_mlp=Metric('R² (MLP)', _network_r2, low=-1.0, chance=0.0),
+        r2_linear=Metric('R² (linear)', _linear_r2, low=-1.0, chance=0.0, is_knowledge=True),
+        r2_mlp=Metric('R² (MLP)', _network_r2, low=-1.0, chance=0.0, is_knowledge=True),
         nonlinear_gain=Metric('Nonlinear gain', _gain, low=-2.0, high=2.0, attainable=False),
     )
 

@@ -177,7 +177,7 @@ def _with_others(codes: Mapping, factors: Mapping, seed: int) -> tuple[dict, dic
     -------
     codes, factors : split -> these rows
     others : 'probe', 'test' -> the factors of their partners
-    left_out : 'rows of test without a partner' -> number of rows
+    left_out : 'rows of test at whose step no other episode is' -> number of rows
     """
     kept_codes, kept, others, left_out = dict(codes), dict(factors), {}, {}
     for split in ('probe', 'test'):
@@ -187,7 +187,7 @@ def _with_others(codes: Mapping, factors: Mapping, seed: int) -> tuple[dict, dic
         partner = partners(table.index, seed)
         rows = np.flatnonzero(partner >= 0)
         if len(rows) < len(table):
-            left_out[f'rows of {split} without a partner'] = len(table) - len(rows)
+            left_out[f'rows of {split} at whose step no other episode is'] = len(table) - len(rows)
         if not len(rows):
             raise ValueError(
                 f"no step of the split {split!r} occurs in two episodes, so there is no control; record more episodes"

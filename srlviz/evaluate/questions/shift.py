@@ -77,8 +77,10 @@ class Shift(Question):
         'to find out'
     )
     metrics = dict(
-        skill=Metric('Skill', _same, low=-1.0, chance=0.0, strata=_items_of_same),
-        skill_shifted=Metric('Skill under shift', _shifted, low=-1.0, chance=0.0, strata=_items_of_shifted),
+        skill=Metric('Skill', _same, low=-1.0, chance=0.0, strata=_items_of_same, is_knowledge=True),
+        skill_shifted=Metric(
+            'Skill under shift', _shifted, low=-1.0, chance=0.0, strata=_items_of_shifted, is_knowledge=True
+        ),
         drop=Metric(
             'Drop under shift', _drop, better='lower', low=-2.0, high=2.0, attainable=False, strata=_items_of_both
         ),

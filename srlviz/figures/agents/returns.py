@@ -18,8 +18,8 @@ from plotly.subplots import make_subplots
 
 from ...core.metrics import metric_label
 from ...core.names import look_of
-from ...core.scores import not_comparable, srlviz_name, paper_name, with_labels
-from ...core.bootstrap import tied_groups
+from ...core.scores import not_comparable, srlviz_name, with_labels
+from ...core.bootstrap import Draws, bounds, tied_groups
 from ..checks import check_columns, check_names
 from ..inks import INK, MUTED, WRONG
 from ..scores.curves import plot_curves, plot_profile
@@ -83,7 +83,7 @@ def pick_returns(
 
     Returns
     -------
-    Those rows, with the paper's names of tasks and our names of methods, and a column `label`: the method and what
+    Those rows, with our names of tasks and methods, and a column `label`: the method and what
     distinguishes it from others of its name
 
     Raises
@@ -94,8 +94,8 @@ def pick_returns(
     metrics = [metric] if isinstance(metric, str) else list(metric)
     of_returns = scores['target'] == 'return'
     rows = scores[of_returns & scores['metric'].isin(metrics) & ~scores['method'].isin(list(_REFERENCES))]
-    for column, name_of in (('task', paper_name), ('method', srlviz_name)):
-        names = {name: name_of(name) for name in rows[column].unique()}
+    for column in ('task', 'method'):
+        names = {name: srlviz_name(name) for name in rows[column].unique()}
         rows = rows.assign(**{column: rows[column].map(names).astype(object)})
     budget = rows['budget'] if 'budget' in rows else 0  # differs between epochs, and must not split a method
     rows = with_labels(rows.assign(budget=0)).assign(budget=budget)
@@ -103,7 +103,7 @@ def pick_returns(
         known = ', '.join(sorted(scores.loc[of_returns, 'metric'].unique())) or 'none'
         raise ValueError(f"no {', '.join(metrics)}; the table holds these metrics of returns: {known}")
     _check_one_budget(rows)
-    tasks = tasks if tasks is None else [paper_name(t) for t in tasks]
+    tasks = tasks if tasks is None else [srlviz_name(t) for t in tasks]
     check_names('task', tasks, sorted(rows['task'].unique(), key=_task_rank))
     check_names('memory', methods, sorted({*rows['label'], *rows['method']}, key=memory_rank))
     rows = rows if tasks is None else rows[rows['task'].isin(tasks)]
@@ -286,9 +286,12 @@ def plot_returns_heatmap(
     if show == 'difference':
         kept = grid.value.loc[~changed.all(axis=1), ~changed.all(axis=0)]
         left_out = list(dict.fromkeys(_task_rank(t)[0] for t in changed.index[changed.all(axis=1)]))
+        left_out += changed.columns[changed.all(axis=0)].tolist()
     note = f'<br>without {", ".join(left_out)}, which popgym changed after the paper' if left_out else ''
     means = column_means(kept)
-    means = [m._replace(mean=m.mean.reindex(labels), have=m.have.reindex(labels), note=note) for m in means]
+    means = [
+        m._replace(mean=m.mean.reindex(labels), have=m.have.reindex(labels, fill_value=0), note=note) for m in means
+    ]
     columns = pd.MultiIndex.from_product([[show], labels], names=['show', 'method'])
     in_brackets = changed & grid.value.notna() & (show != 'ours')
     names = _row_names(tasks)
@@ -302,7 +305,7 @@ def plot_returns_heatmap(
 
     notes = [epoch_words(scores)] if show == 'difference' and metric == 'mmer' else []
     if in_brackets.any(axis=None):
-        notes.append('in parentheses: popgym changed after the paper, not comparable')
+        notes.append('in parentheses: not comparable, because popgym changed the task after the paper')
     words = metric_label(metric) + ', ours minus the paper’s' * (show == 'difference')
     fig = plot_scores(
         ScoreGrid(*(t.set_axis(columns, axis=1) for t in grid)),
@@ -339,7 +342,7 @@ def _return_lines(scores: pd.DataFrame, task: str) -> dict[str, float]:
     """Look up the returns of random play and the oracle on a task: 'random' and 'oracle', if the table has them."""
     is_return = (scores['metric'] == 'return') & (scores['target'] == 'return')
     rows = scores[is_return & scores['method'].isin(list(_REFERENCES))]
-    rows = rows[rows['task'].map(paper_name) == paper_name(task)]
+    rows = rows[rows['task'].map(srlviz_name) == srlviz_name(task)]
     return rows.groupby('method')['value'].mean().reindex(list(_REFERENCES)).dropna().to_dict()
 
 
@@ -412,7 +415,7 @@ def plot_return_bars(
     Source: Morad et al. (2023), Figures 4 to 9.
     """
     check_names('choice', [show], SHOWN)
-    task = paper_name(task)
+    task = srlviz_name(task)
     rows = pick_returns(scores, list({metric, 'mmer', 'mmer_std'}), tasks=[task], methods=methods)
     paper = rows['source'] == 'paper'
     mine = rows[~paper & (rows['metric'] == metric) & (show != 'paper')]
@@ -577,9 +580,9 @@ def plot_return_boxes(
     table = _box_table(scores, show=show, **chosen)
     shared = _shared_tasks(_returns_grid(scores, show=show, **chosen).value)
     labyrinth = np.array([t.rpartition('-')[0] in _NAVIGATION for t in shared.index])
-    means = {f'all {len(shared)}': shared.mean()}
+    means = {f'all<br>{len(shared)}': shared.mean()}
     if labyrinth.any() and not labyrinth.all():
-        means['no labyrinths'] = shared[~labyrinth].mean()
+        means['without<br>labyrinths'] = shared[~labyrinth].mean()
     labels = list(table.groupby('label')['value'].mean().sort_values(kind='stable').index)
     fig = make_subplots(1, 2, shared_yaxes=True, column_widths=[0.7, 0.3], horizontal_spacing=0.02)
     for k, m in enumerate(labels):  # plotly computes quartiles, and whiskers of 1.5 times their distance
@@ -614,9 +617,17 @@ def plot_return_boxes(
     return style(fig)
 
 # %% ../../../nbs/07_figures/agents/02_returns.ipynb #719edb95
+def _mean_bounds(grid: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
+    "The 95% interval of each column's mean over tasks, drawn as in `tied_groups`; NaN below three tasks"
+    values = grid.to_numpy(float)
+    drawn = Draws.of(np.arange(len(grid)), 2000, 0).means(values)
+    low, high = bounds(drawn, values.mean(0), len(grid), 0.95, is_mean=True)
+    return pd.Series(low, grid.columns), pd.Series(high, grid.columns)
+
+
 def _ranking_table(scores: pd.DataFrame, *, metric: str = 'mmer', **chosen) -> pd.DataFrame:
-    """Make a table of means over tasks: source ('ours', 'paper'), label, mean, place (mean rank, 1 is best), tasks,
-    changed (whether the paper's mean cannot be compared with ours).
+    """Make a table of means over tasks: source ('ours', 'paper'), label, mean, its interval low to high, place
+    (mean rank, 1 is best), tasks, changed (whether the paper's mean cannot be compared with ours).
 
     Parameters
     ----------
@@ -650,10 +661,11 @@ def _ranking_table(scores: pd.DataFrame, *, metric: str = 'mmer', **chosen) -> p
     for show, grid in grids.items():
         grid = grid.loc[tasks]
         place = grid.rank(axis=1, ascending=False).mean()
+        low, high = _mean_bounds(grid)
         for m in grid:
             crossed = both and show == 'paper' and bool(changed.loc[tasks, m].all())
-            row = dict(source=show, label=m, mean=grid[m].mean(), place=place[m], tasks=len(tasks), changed=crossed)
-            rows.append(row)
+            row = dict(source=show, label=m, mean=grid[m].mean(), low=low[m], high=high[m], place=place[m])
+            rows.append(row | dict(tasks=len(tasks), changed=crossed))
     table = pd.DataFrame(rows)
     table.attrs['left_out'] = left_out
     table.attrs['tied'] = tied_groups(next(iter(grids.values())).loc[tasks])
@@ -670,7 +682,8 @@ def plot_return_ranking(
 ) -> go.Figure:
     """Draw the mean returns of memories over their common tasks, the best on top.
 
-    A bracket joins memories that do not separate: the interval of the difference of any two, over tasks, holds 0.
+    Whiskers are intervals of the means, wide because tasks differ. A bracket joins memories that do not separate: the
+    interval of the difference of any two, over tasks, holds 0.
 
     Parameters
     ----------
@@ -686,17 +699,22 @@ def plot_return_ranking(
     rows = []
     for r in table.itertuples():
         hover = f'<b>{r.label}</b> ({r.source})<br>mean <b>{number(r.mean, 3)}</b> over {_count_tasks(n)}'
+        hover += f'<br>95% interval over tasks {number(r.low, 3)} to {number(r.high, 3)}' if r.low == r.low else ''
         hover += f'<br>mean rank {r.place:.1f}'
         hover += '<br>not comparable with ours: popgym changed after the paper' * r.changed
         line = r.label if r.source == first['source'].iloc[0] else line_of.get(split_method(r.label)[0], r.label)
         row = dict(label=line, series=_NOT_COMPARABLE if r.changed else r.source, value=r.mean, hover=hover)
+        if r.source == first['source'].iloc[0]:  # the whiskers of two sources would hide each other
+            row |= dict(low=r.low, high=r.high)
         rows.append(row | dict(data=['all', r.source, r.label], colour=method_color(r.label)))
     marks, looks = _order_series(pd.DataFrame(rows), metric)
     notes = [epoch_words(scores)] * both
     if left_out:
         notes.append(f'without {", ".join(left_out)}: popgym changed after the paper')
+    if first['low'].notna().any():
+        notes.append('whiskers: 95% interval of the mean, over tasks')  # lines that are short enough for half a page
     if table.attrs['tied']:
-        notes.append('a bracket joins memories that do not separate over tasks')  # short enough for half a page
+        notes.append('a bracket joins memories that do not separate, task by task')
         notes.append('two without a common bracket may not separate either')
     return plot_intervals(
         marks,
@@ -762,8 +780,8 @@ def plot_memory_returns(
             rows.append(row | dict(colour=method_color(method), data=[t, show, method]))
     marks, looks = _order_series(pd.DataFrame(rows), metric)
     lines, spans = _task_marks(scores, tasks)
-    for name, size in zip(_REFERENCES.values(), (11, 14)):
-        looks[name] = dict(symbol='line-ns-open', size=size)
+    looks['random play'] = dict(symbol='line-ns-open', size=12)
+    looks['oracle'] = dict(symbol='star-open', size=9)
     return plot_intervals(
         pd.concat([lines, marks], ignore_index=True),
         order=tasks,

@@ -24,7 +24,12 @@ from srlviz.figures.probe import (
     PROBE_COLUMNS,
     SOURCES,
     UNCONDITIONED,
+    by_method,
+    column_method,
+    column_notes,
+    column_words,
     game_title,
+    method_headings,
     method_short,
     method_words,
     read_method,
@@ -110,7 +115,7 @@ def pick_games(scores: pd.DataFrame, *, metric: str = 'f1', games: list[str] | N
 
 
 def _games_grid(scores: pd.DataFrame, **picked) -> ScoreGrid:
-    return score_grid(pick_games(scores, **picked), 'task', ['source', 'label'], GAME_ORDER)
+    return by_method(score_grid(pick_games(scores, **picked), 'task', ['source', 'label'], GAME_ORDER))
 
 # %% ../../../nbs/07_figures/atari/00_games.ipynb #f5f5bcde
 def plot_games_heatmap(
@@ -151,12 +156,14 @@ def plot_games_heatmap(
         selected=selected and [selected[0], 'srlviz', selected[1]],
         layout=ScoreLayout(
             row_words=lambda key: game_title(key[0]),
-            column_words=lambda key: method_short(key[1]),
-            headings=SOURCES,
+            column_words=column_words,
+            column_group=column_method,
+            headings=method_headings(grid.value),
             unit='games',
             width=width,
             height=height,
             title=title,
+            notes=[column_notes(grid.value)],
         ),
     )
 

@@ -182,7 +182,7 @@ def sparks(values: np.ndarray) -> np.ndarray:
     return out[:, np.linspace(0, len(at) - 1, _SPARK_POINTS).round().astype(int)]
 
 # %% ../../../nbs/07_figures/landing/00_flights.ipynb #8cc7e679
-_ROW, _GAP, _LABEL = 58, 26, 15  # pixels: a row, the heading above it, a line of labels of events
+_ROW, _GAP, _LABEL = 58, 21, 15  # pixels: a row, the heading above it, a line of labels of events
 _MIN_ROW, _MAX_ROW = 28, 120  # pixels of a row, if rows share a height
 
 
@@ -436,6 +436,25 @@ def _runway_length(factors: Mapping) -> float:
     return float(factors.get('runway_length', 3000.0))
 
 
+_BEAM = '#009E73'
+_SIGNS = {'diamond': '◆', 'triangle-down': '▼'}
+
+
+def _path_key(traces: Sequence[go.Scatter]) -> str:
+    """Make a key of the traces of a path: the sign and the name of each, without the path and the runway."""
+    signs = {}
+    for trace in traces:
+        if trace.marker.symbol:
+            signs[trace.name] = _SIGNS[trace.marker.symbol], trace.marker.color
+        elif trace.fill and trace.name != 'runway':
+            signs[trace.name] = '▒', _BEAM
+        elif trace.name not in ('path', 'runway'):
+            signs[trace.name] = '╌' if trace.line.dash else '━', trace.line.color
+    return ' &nbsp;'.join(
+        f'<span style="color:{colour}"><b>{sign}</b></span> {w}' for w, (sign, colour) in signs.items()
+    )
+
+
 def _draw_path(episode, y, background, events, hz, against, words, axis, height, title) -> go.Figure:
     "Draw the path of a flight, and that of another one, over a background"
     fig = go.Figure(background)
@@ -451,6 +470,8 @@ def _draw_path(episode, y, background, events, hz, against, words, axis, height,
         showlegend=False,
         margin=dict(l=64, r=14, t=30, b=46),
     )
+    at = dict(x=1, xref='x domain', xanchor='right', y=1, yref='y domain', yanchor='bottom')
+    fig.add_annotation(text=_path_key(fig.data), showarrow=False, font=dict(size=11, color=MUTED), **at)
     return style(fig)
 
 # %% ../../../nbs/07_figures/landing/00_flights.ipynb #bc51d485
@@ -480,7 +501,7 @@ def plot_descent(
         y=glide_height(reach, beams),
         mode='lines',
         name=f'glide slope, {beams.slope:g}°',
-        line=dict(color='#009E73', width=1.5, dash='dash'),
+        line=dict(color=_BEAM, width=1.5, dash='dash'),
         hovertemplate='glide slope %{y:.1f} m<extra></extra>',
     )
     ground = go.Scatter(
@@ -494,7 +515,7 @@ def plot_descent(
     highest = max(float(np.nanmax(np.asarray(e.factors['height'], float))) for e in (episode, against or episode))
     top = max(highest, float(glide_height(reach, beams)[0])) * 1.08
     background = [_beam(reach, low, high, 'one dot'), slope, ground]
-    axis, title = dict(title='height (m)', range=[-0.04 * top, top]), 'Height and glide slope'
+    axis, title = dict(title='height (m)', range=[-0.04 * top, top]), 'Height'
     return _draw_path(episode, 'height', background, events, hz, against, words, axis, height, title)
 
 # %% ../../../nbs/07_figures/landing/00_flights.ipynb #af8e7dd7
@@ -540,7 +561,7 @@ def plot_map(
     sideways = [np.asarray(e.factors['cross_track'], float) for e in (episode, against or episode)]
     far = max(*(float(np.nanmax(np.abs(y))) * 1.15 for y in sideways), 2.2 * half)
     background = [_beam(reach, wide, -wide, 'localizer, one dot'), runway, centre]
-    axis, title = dict(title='to the right (m)', range=[far, -far]), 'Path over the runway'
+    axis, title = dict(title='to the right (m)', range=[far, -far]), 'Path'
     return _draw_path(episode, 'cross_track', background, events, hz, against, words, axis, height, title)
 
 # %% ../../../nbs/07_figures/landing/00_flights.ipynb #dead9ed3

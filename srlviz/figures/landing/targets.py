@@ -415,7 +415,10 @@ def plot_target_table(
             line=line,
             width=width,
             title=_table_title(tables, show) if title is None else title,
-            notes=['; '.join(f'{mark} {words}' for mark, words in _MARKS.items() if mark in marks.values())],
+            notes=[
+                _width_note(tables.value.index),
+                '; '.join(f'{mark} {words}' for mark, words in _MARKS.items() if mark in marks.values()),
+            ],
         ),
     )
     best = tables.best.stack([0, 1], future_stack=True)
@@ -432,6 +435,14 @@ def _shows_width(keys: Sequence[tuple]) -> Callable[[tuple], bool]:
     "Whether the name of an encoder needs its number of codes: if they differ, or its method has a number of its own"
     widths = {n for _, m, n in keys if m != MEAN and has_chosen_width(m)}
     return lambda key: len(widths) > 1 or not has_chosen_width(key[1])
+
+
+def _width_note(keys: Sequence[tuple]) -> str:
+    "Say how many codes encoders have whose rows name no number, if some rows do"
+    named = _shows_width(keys)
+    widths = {key[2] for key in keys if key[1] != MEAN and not named(key)}
+    others = {key[2] for key in keys if key[1] != MEAN} - widths
+    return f'{widths.pop():,} codes, unless a row names another number' if len(widths) == 1 and others else ''
 
 
 def _row_words(key: tuple, with_width: bool, mark: str) -> str:
@@ -465,30 +476,37 @@ def plot_target_ranking(
     inputs: str | None = None,
     n_codes: int | None = None,
     group: str = 'targets',
+    sources: Sequence[str] | None = None,
     intervals: pd.DataFrame | None = None,
     selected: Sequence | None = None,
 ) -> go.Figure:
     """Draw the encoders on one target, the best on top: ours a disc, the paper's a diamond, each MEAN a line.
 
+    The axis ends where most encoders do; the value of one beyond it stands on the right of its line.
+
     Parameters
     ----------
     scores, metric, protocol, inputs, n_codes, group : as in `target_grid`
     target : one of its columns
+    sources : 'ours', 'paper' or both, which None is
     intervals : as in `plot_target_table`, drawn as whiskers
     selected : (inputs, method, n_codes) whose name is bold
     """
-    grids = _grids_of(scores, metric, group, None, protocol=protocol, inputs=inputs, n_codes=n_codes)
+    grids = _grids_of(scores, metric, group, sources, protocol=protocol, inputs=inputs, n_codes=n_codes)
     check_names('target', [target], sorted({t for g in grids.values() for t in g.mean.index}, key=target_rank))
     values = {s: g.value[target].dropna() for s, g in grids.items() if target in g.value}
     values = {s: v for s, v in values.items() if len(v)}
     if not values:
         raise ValueError(f"no encoder has a {metric} of {target} for this choice")
     tables = _tables_of(grids)
-    with_width = _shows_width([key for v in values.values() for key in v.index])
+    keys = [key for v in values.values() for key in v.index]
+    with_width = _shows_width(keys)
+    several = len({inputs for inputs, _, _ in keys if inputs}) > 1
 
     def name(key):
         inputs, method, n_codes = key
-        return ' · '.join([pretty(method)] + [inputs] * bool(inputs) + [f'{n_codes:,}'] * with_width(key))
+        parts = [inputs] * (several and inputs != '') + [f'{n_codes:,}'] * with_width(key)
+        return ' · '.join([pretty(method), *parts])
 
     rows = []
     for s, of_source in values.items():
@@ -504,15 +522,18 @@ def plot_target_ranking(
             lines[f'MEAN{" (paper)" * (s == "paper")} {number(mean, 3)}'] = mean
     drawn = np.concatenate(list(values.values()))
     low = min([*drawn, *lines.values()])
-    high = max([np.nanquantile(drawn, 0.97), *lines.values()])
+    is_error = grids[next(iter(values))].sign < 0
+    high = max([np.nanquantile(drawn, 0.97) if is_error else np.nanmax(drawn), *lines.values()])
     pad = 0.06 * (high - low or 1)
+    beyond = [(row['label'], number(row['value'], 3)) for row in rows if row['value'] > high + pad]
     words = output_words(target)
     return plot_intervals(
         pd.DataFrame(rows),
-        better='higher' if grids[next(iter(values))].sign > 0 else 'lower',
+        better='lower' if is_error else 'higher',
         looks=dict(paper=dict(symbol='diamond-open', size=9)),
         references=lines,
         highlight=[name(tuple(selected))] if selected is not None else [],
+        beside={label: f'{value} ▸' for label, value in beyond},
         axis=f'{metric_label(metric)} of {words}',
         ends=(low - pad, high + pad),
         line=17,

@@ -22,7 +22,7 @@ from ..style import method_color, panel_places, style
 
 # %% ../../../nbs/07_figures/scores/01_intervals.ipynb #42ac21c6
 _BETWEEN = 60  # pixels between panels, for an axis and the next title
-_DASHES = ('solid', 'dot', 'dash')
+_DASHES = {'solid': '━', 'dot': '┈', 'dash': '╌'}  # of vertical lines, and their signs
 
 
 def ranking_order(table: pd.DataFrame, better: str = 'higher') -> list[str]:
@@ -162,7 +162,7 @@ def plot_intervals(
             fig.add_trace(marks.update(showlegend=bool(name) and name not in named), **place)
             named.add(name)
         for k, value in enumerate((references or {}).values()):
-            fig.add_vline(value, line=dict(color=MUTED, width=1.5, dash=_DASHES[k % 3]), **place)
+            fig.add_vline(value, line=dict(color=MUTED, width=1.5, dash=[*_DASHES][k % 3]), **place)
     fig.update_annotations(font_size=12)
     letters = min(13, max(8.5, 0.75 * line))  # their height in pixels
     names = [f'<b>{words(k)}</b>' if k in highlight else words(k) for k in order]
@@ -219,9 +219,10 @@ def _name_references(fig, references: Mapping[str, float], ends):
     low, high = min(values), max(values)
     for i, (name, value) in enumerate(references.items()):
         share = (value - low) / ((high - low) or 1)
-        side = 'right' if share > 0.85 else 'left' if share < 0.15 else 'center'
-        look = dict(showarrow=False, font=dict(size=11, color=MUTED), yshift=11 * (i % 2), xanchor=side)
-        fig.add_annotation(text=name, x=value, y=1, yref='y domain', yanchor='bottom', **look)
+        side = 'right' if share > 0.6 else 'left' if share < 0.4 else 'center'
+        text = f'{[*_DASHES.values()][i % 3]} {name}' if len(references) > 1 else name
+        look = dict(showarrow=False, font=dict(size=11, color=MUTED), yshift=13 * (i % 2), xanchor=side)
+        fig.add_annotation(text=text, x=value, y=1, yref='y domain', yanchor='bottom', **look)
 
 
 def _finish(fig, inner: int, margin: dict, headed: bool, width, title: str, notes) -> go.Figure:

@@ -6,7 +6,7 @@
 __all__ = ['plot_matrix', 'plot_agreement']
 
 # %% ../../../nbs/07_figures/scores/03_matrix.ipynb #60fc2dfe
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -20,17 +20,13 @@ from .score_map import ScoreGrid, ScoreLayout, broken_lines, key_words, plot_sco
 # %% ../../../nbs/07_figures/scores/03_matrix.ipynb #81d5d893
 _ARROWS = dict(higher='↑', lower='↓')
 _MATRIX_NOTES = ['Colour: the order within a column, blue is best.', 'Arrows point to better values.']
+_ITALICS = 'Italics: references.'
 
 
 def _column_words(column: str, metric: str, name: str) -> str:
     "The name of a column, with an arrow to the better values of its metric"
     metric = find_metric(metric)
     return f'{name or column} {_ARROWS[metric.better]}' if metric else name or column
-
-
-def _row_words(key: tuple) -> str:
-    words = key_words(key)
-    return words[:1].upper() + words[1:]
 
 
 def plot_matrix(
@@ -40,7 +36,9 @@ def plot_matrix(
     metrics: Mapping[str, str],
     names: Mapping[str, str] | None = None,
     reasons: Mapping[tuple[str, str], str] | None = None,
+    remarks: Mapping[tuple[str, str], Mapping[str, str]] | None = None,
     row_group: Callable[[tuple], str] | None = None,
+    references: Collection[str] = (),
     selected: Sequence | None = None,
     width: int | None = None,
     height: int | None = None,
@@ -55,7 +53,9 @@ def plot_matrix(
     metrics : column -> name of its metric
     names : column -> its words; by default its name
     reasons : (representation, column) -> why there is no value; such a cell has a dash, and says why under the pointer
+    remarks : (representation, column) -> what a reader has to know of the score, as in `plot_scores`
     row_group : key of a row -> group; a gap separates groups
+    references : representations whose names are in italics
     selected : (representation, column) to frame
     width, height : available pixels; None takes what cells and names need
 
@@ -63,11 +63,17 @@ def plot_matrix(
     """
     check_names('column with a metric', list(value), list(metrics))
     reasons, names = dict(reasons or {}), dict(names or {})
-    wide = (width or 66 * value.shape[1] + 180) >= 520  # pixels of both notes in a line
+    wide = (width or 66 * value.shape[1] + 180) >= 520  # pixels of two notes in a line
+    first, *others = _MATRIX_NOTES + [_ITALICS] * any(name in references for name in value.index)
     text = value.map(number, na_action='ignore').astype(object)
     for row, column in reasons:
         if row in text.index and column in text and value.isna().at[row, column]:
             text.at[row, column] = '–'
+
+    def name_row(key):
+        words = key_words(key)
+        words = words[:1].upper() + words[1:]
+        return f'<i>{words}</i>' if key[0] in references else words
 
     def tell(row, column, words):
         (name,) = column
@@ -82,15 +88,16 @@ def plot_matrix(
         colour=rank,
         text=text,
         tell=tell,
+        remarks=remarks,
         selected=selected,
         layout=ScoreLayout(
-            row_words=_row_words,
+            row_words=name_row,
             column_words=lambda key: _column_words(key[0], metrics[key[0]], names.get(key[0], '')),
             row_group=row_group,
             width=width,
             height=height,
             title=title,
-            notes=[' '.join(_MATRIX_NOTES)] if wide else _MATRIX_NOTES,
+            notes=[' '.join([first, *others])] if wide else [first, ' '.join(others)],
         ),
     )
 

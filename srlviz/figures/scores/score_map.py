@@ -5,10 +5,9 @@
 # %% auto #0
 __all__ = ['DIVERGING', 'broken_lines', 'shortened', 'ranked', 'ScoreGrid', 'key_index', 'score_grid', 'ColumnMean',
            'column_means', 'Scale', 'legible_ink', 'reach', 'score_scale', 'key_words', 'ScoreLayout', 'cell_boxes',
-           'cell_shapes', 'add_notes', 'plot_scores']
+           'cell_shapes', 'add_notes', 'add_caption', 'plot_scores']
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #727a4701
-import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -20,9 +19,11 @@ import plotly.graph_objects as go
 from plotly.colors import sample_colorscale
 
 from ...core.metrics import find_metric, metric_label, number, signed
+from ...core.questions import REMARKS
 from ...core.scores import with_labels
 from ..checks import check_names
 from ..inks import GRID, INK, MUTED, SEQUENTIAL, WRONG, contrast
+from ..markup import text_length
 from ..style import color_bar, pretty, style
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #86f8a3f9
@@ -193,6 +194,7 @@ class _Line(NamedTuple):
     words: str = ''
     at: int = -1  # position in the grid
     mean: ColumnMean | None = None
+    group: Hashable = None
 
 
 def _edges(sizes) -> tuple[np.ndarray, np.ndarray]:
@@ -213,12 +215,12 @@ class ScoreLayout:
     Parameters
     ----------
     row_words, column_words : key -> name; a key is a tuple with one value per column of the table
-    row_group : key -> group; a heading, or else a gap, separates groups. By default, and for columns, keys of several
-        parts are grouped by the first
+    row_group, column_group : key -> group; a heading, or else a gap, separates groups. By default keys of several parts
+        are grouped by the first
     row_gap : between groups of rows, as a share of a cell
-    headings : group -> words over it, in place of a gap between rows
+    headings : group -> words over it, in place of a gap between rows; names of columns do not repeat them
     score_words : name of the score; the label of the metric if None
-    unit : what rows are, such as 'games', in the hover text of means
+    unit : what rows are, such as 'games', in the names and the hover text of means
     width, height : available pixels; None takes what cells and names need
     line : pixels of a row, at most
     title : the name of the score if None
@@ -228,6 +230,7 @@ class ScoreLayout:
     row_words: Callable[[tuple], str] = key_words
     column_words: Callable[[tuple], str] = key_words
     row_group: Callable[[tuple], Hashable] | None = None
+    column_group: Callable[[tuple], Hashable] | None = None
     row_gap: float = 0.3
     headings: Mapping[Hashable, str] = field(default_factory=dict)
     score_words: str | None = None
@@ -254,34 +257,89 @@ def _lines(index: pd.Index, words, group, headings: Mapping, gap: float) -> list
             lines.append(_Line(None, 0.9, f'<b>{headings[current]}</b>'))
         elif current != previous and k:
             lines.append(_Line(None, gap))
-        lines.append(_Line(key, 1, words(key), k))
+        lines.append(_Line(key, 1, words(key), k, group=current))
         previous = current
     return lines
 
 
-def _mean_lines(means: Sequence[ColumnMean], n_parts: int) -> list[_Line]:
+def _mean_lines(means: Sequence[ColumnMean], n_parts: int, unit: str) -> list[_Line]:
     "List the rows of means, and a gap below them"
     lines = []
     for k, mean in enumerate(means):
-        words = f'<b>Mean of {len(mean.rows)}{" all have" if k else ""}</b>'
+        words = f'<b>Mean of {len(mean.rows)}{" all have" if k else f" {unit}" * (unit != "rows")}</b>'
         lines.append(_Line((None,) * n_parts, 1.1, words, mean=mean))
     return lines + [_Line(None, 0.3)] * bool(lines)
 
 
-def _length(words: str) -> int:
-    "The number of letters of the longest line, without markup"
-    return max(len(re.sub('<[^>]*>', '', line)) for line in words.split('<br>'))
+class _Head(NamedTuple):
+    "A heading over a group of columns, and the edges of the group, in cells"
+
+    words: str
+    left: float
+    right: float
+    room: float  # up to the next group
 
 
-def _column_names(columns: Sequence[_Line], wide: float) -> tuple[list[str], bool, int]:
-    "The names of columns, whether they are vertical, and the pixels that they take"
-    names = [c.words for c in columns if c.key]
-    width = max(7, int(wide / 6.5))
-    broken = ['<br>'.join(broken_lines(part, width) for part in n.split(' · ')) for n in names]
-    if all(6.6 * _length(n) <= wide for n in broken):
-        return broken, False, 14 * max(n.count('<br>') + 1 for n in broken) + 10
+_COLUMN_GAP = 0.35  # between groups of columns, as a share of a cell
+
+
+def _heads(columns: Sequence[_Line], edges, headings: Mapping) -> list[_Head]:
+    "Find the groups of columns that have a heading"
+    heads = []
+    for k, c in enumerate(columns):
+        if not c.key or c.group not in headings:
+            continue
+        is_same = k > 0 and columns[k - 1].key and columns[k - 1].group == c.group
+        left = heads.pop().left if is_same else edges[k]
+        right = edges[k + 1]
+        heads.append(_Head(headings[c.group], left, right, right + _COLUMN_GAP - left))
+    return heads
+
+
+class _Names(NamedTuple):
+    "The names of columns, or headings over them"
+
+    words: list[str]
+    upright: bool
+    size: int  # of the letters
+    height: int  # pixels
+
+
+_LETTER = 0.6  # width of a letter as a share of its size
+_APART = 6  # pixels between two names
+
+
+def _column_names(columns: Sequence[_Line], wide: float, headings: Mapping) -> _Names:
+    "Break the names of columns into lines, or turn them; parts that a heading shows are left out"
+    names = []
+    for c in columns:
+        if c.key:
+            heading = headings.get(c.group, '')
+            names.append('' if c.words == heading else c.words.removeprefix(f'{heading} · '))
+    if not any(names):  # the headings say it all
+        return _Names(names, False, 11, 4)
+    for size in 11, 10:
+        room = (wide - _APART) / (_LETTER * size)  # letters
+        broken = ['<br>'.join(broken_lines(part, max(7, int(room))) for part in n.split(' · ')) for n in names]
+        if all(text_length(n) <= room for n in broken):
+            return _Names(broken, False, size, 14 * max(n.count('<br>') + 1 for n in broken) + 10)
     names = [shortened(n.replace(' · ', ', '), 28) for n in names]
-    return names, True, int(6.4 * max(map(_length, names))) + 12
+    return _Names(names, True, 11, int(6.4 * max(map(text_length, names))) + 12)
+
+
+def _column_heads(heads: Sequence[_Head], wide: float) -> _Names:
+    "Break headings into lines, or turn them if one does not fit over its columns"
+    size, lines, fits = 12, [], True
+    for head in heads:
+        room = (head.room * wide - _APART) / (_LETTER * size)
+        lines.append(broken_lines(head.words, max(7, int(room))))
+        fits &= text_length(lines[-1]) <= room
+    if fits:
+        return _Names(lines, False, size, 14 * max((n.count('<br>') + 1 for n in lines), default=0) + 6 * bool(lines))
+    words = [shortened(head.words, 28) for head in heads]
+    return _Names(
+        words, True, size, int(7.4 * max(map(len, words))) + 18
+    )  # plotly draws an upright text 10 pixels higher
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #03f8eb13
 def cell_boxes(fig: go.Figure, wanted: Callable[[Sequence], bool]) -> list[tuple[float, float, float, float]]:
@@ -354,7 +412,9 @@ def _cell_words(row: _Line, column: _Line, scale: Scale, value: float, spread: f
     return text + (f' over {count:.0f} seeds' if count > 1 else '')
 
 
-def _all_cells(grid: ScoreGrid, rows, columns, scale: Scale, unit: str, colour, text, tell) -> list[list[_Cell]]:
+def _all_cells(
+    grid: ScoreGrid, rows, columns, scale: Scale, unit: str, colour, text, tell, remarks
+) -> list[list[_Cell]]:
     "Make the cells of all rows and columns"
     values, spreads, counts = (table.to_numpy(float) for table in grid)
     shades = values if colour is None else colour.to_numpy(float)
@@ -372,6 +432,9 @@ def _all_cells(grid: ScoreGrid, rows, columns, scale: Scale, unit: str, colour, 
             hover = _cell_words(r, c, scale, values[at], spreads[at], counts[at])
             hover = tell(r.key, c.key, hover) if tell else hover
             written = texts[at] if isinstance(texts[at], str) else ''
+            for mark, sentence in remarks.get((*r.key, *c.key), {}).items():
+                written += mark if written else ''
+                hover += f'<br>{mark} {sentence}' if mark else f'<br>{sentence}'
             cells[i][j] = _Cell([*r.key, *c.key], float(shades[at]), written, hover)
     return cells
 
@@ -413,18 +476,18 @@ def _write(fig, cells: list[list[_Cell]], x, y, scale: Scale, wide: float, tall:
     fig.add_scatter(x=at_x, y=at_y, text=words, mode='text', textfont=textfont, hoverinfo='skip', showlegend=False)
 
 
-def _head_columns(fig, columns: Sequence[_Line], edges, headings: Mapping, above: int):
+def _head_columns(fig, heads: Sequence[_Head], names: _Names, above: int):
     "Write a heading over each group of columns, with a line below it"
-    look = dict(y=1, yref='y domain', yanchor='bottom', showarrow=False, font=dict(size=12, color=MUTED))
-    for name, words in headings.items():
-        at = [k for k, c in enumerate(columns) if c.key and _first_part(c.key) == name]
-        if at:
-            left, right = edges[at[0]], edges[at[-1] + 1]
-            fig.add_annotation(x=left, yshift=above, text=words, xanchor='left', **look)
-            ends = dict(x0=left + 0.03, x1=right - 0.03, y0=1, y1=1, yref='y domain')
-            fig.add_shape(type='line', line=dict(color=MUTED, width=1), **ends)
+    look = dict(y=1, yref='y domain', yanchor='bottom', showarrow=False, font=dict(size=names.size, color=MUTED))
+    for head, words in zip(heads, names.words):
+        x, anchor = ((head.left + head.right) / 2, 'center') if names.upright else (head.left, 'left')
+        angle = -90 * names.upright
+        fig.add_annotation(x=x, yshift=above, text=words, xanchor=anchor, align='left', textangle=angle, **look)
+        ends = dict(x0=head.left + 0.03, x1=head.right - 0.03, y0=1, y1=1, yref='y domain')
+        fig.add_shape(type='line', line=dict(color=MUTED, width=1), **ends)
 
 
+_MIN_WIDTH = 340  # pixels, for the title
 _NOTE_LINE = 21  # pixels of a line of notes, as high as one of the title
 
 
@@ -443,8 +506,20 @@ def add_notes(fig: go.Figure, *notes: str) -> go.Figure:
         fig.update_layout(title=title, height=fig.layout.height + room, margin=margin)
     return fig
 
+
+def add_caption(fig: go.Figure, words: str) -> go.Figure:
+    """Write a caption below a map, from its left edge, and make room for it; '' adds nothing."""
+    if words:
+        margin, width = fig.layout.margin, fig.layout.width or _MIN_WIDTH
+        text = broken_lines(words, int((width - 16) / 6))
+        room = 17 * (text.count('<br>') + 1) + 8
+        at = dict(x=0, y=0, xref='paper', yref='paper', xanchor='left', yanchor='top')
+        shift = dict(xshift=8 - margin.l, yshift=-margin.b)
+        fig.add_annotation(text=text, align='left', showarrow=False, font=dict(size=12, color=INK), **at, **shift)
+        fig.update_layout(height=fig.layout.height + room, margin_b=margin.b + room)
+    return fig
+
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #902cedc0
-_MIN_WIDTH = 340  # pixels, for the title
 _SHORT = 90  # pixels of a colour bar on which only the ends have room
 
 
@@ -468,6 +543,7 @@ def plot_scores(
     colour: pd.DataFrame | None = None,
     text: pd.DataFrame | None = None,
     tell: Callable[[tuple, tuple, str], str] | None = None,
+    remarks: Mapping[tuple, Mapping[str, str]] | None = None,
     means: Sequence[ColumnMean] | bool = False,
     selected: Sequence | None = None,
     layout: ScoreLayout = ScoreLayout(),
@@ -483,6 +559,8 @@ def plot_scores(
     colour : of the shape of the grid, -1 worse to 1 better, NaN is gray; the score if None
     text : of the shape of the grid, what cells say; the score if None
     tell : (key of row, key of column, words) -> hover text of the cell
+    remarks : keys of row and column, in one tuple -> mark of `REMARKS` -> sentence; the number gets the mark, the hover
+        text the sentence, and a note below the title says what the marks mean. A sentence may have no mark, ''
     means : rows on top, as `column_means` returns them; True computes them
     selected : the customdata of a cell to frame; its row gets a thinner frame
     layout : names, groups and sizes
@@ -496,23 +574,25 @@ def plot_scores(
         raise ValueError(f"scores: there is nothing to draw in a grid of {scores.value.shape} rows and columns")
     scale = score_scale(scores.value, metric or '', signed, layout.score_words)
     means = column_means(scores.value) if means is True else means or []
-    rows = _mean_lines(means, scores.value.index.nlevels)
+    rows = _mean_lines(means, scores.value.index.nlevels, layout.unit)
     group = layout.row_group or _first_part
     rows += _lines(scores.value.index, layout.row_words, group, layout.headings, layout.row_gap)
-    columns = _lines(scores.value.columns, layout.column_words, _first_part, {}, 0.35)
+    columns = _lines(scores.value.columns, layout.column_words, layout.column_group or _first_part, {}, _COLUMN_GAP)
     y_edges, y = _edges([r.size for r in rows])
     x_edges, x = _edges([c.size for c in columns])
-    notes = list(filter(None, layout.notes))
-    headed = any(c.key and _first_part(c.key) in layout.headings for c in columns)
-    above = 26 * (layout.title != '') + 20 * headed + _NOTE_LINE * len(notes)
+    remarks = remarks or {}
+    marks = {mark for of_cell in remarks.values() for mark in of_cell}
+    meaning = ', '.join(f'{mark} {words}' for mark, words in REMARKS.items() if mark in marks)
+    notes = list(filter(None, [*layout.notes, meaning]))
     width, height, line = layout.width, layout.height, layout.line  # pixels, as are margins and sizes of a cell
-    left = int(np.clip(6.6 * max(_length(r.words) for r in rows) + 14, 60, 0.42 * width if width else 330))
+    left = int(np.clip(6.6 * max(text_length(r.words) for r in rows) + 14, 60, 0.42 * width if width else 330))
     right = 8 if width else 84
     wide = (width - left - right) / x_edges[-1] if width else float(np.clip(850 / x_edges[-1], 29, 66))
-    names, upright, names_height = _column_names(columns, wide)
-    top = names_height + above
+    heads = _heads(columns, x_edges, layout.headings)
+    names, head_names = _column_names(columns, wide, layout.headings), _column_heads(heads, wide)
+    top = names.height + head_names.height + 26 * (layout.title != '') + _NOTE_LINE * len(notes)
     tall = float(line if height is None else np.clip((height - top - 12) / y_edges[-1], 9.5, line))
-    cells = _all_cells(scores, rows, columns, scale, layout.unit, colour, text, tell)
+    cells = _all_cells(scores, rows, columns, scale, layout.unit, colour, text, tell, remarks)
     shown = scale if colour is None else scale._replace(low=-1, high=1, colours=DIVERGING)
     if layout.title is None:
         shown = shown._replace(words='')  # the title of the figure says what the colours are
@@ -520,7 +600,7 @@ def plot_scores(
     if tall * y_edges[-1] < _SHORT:
         fig.update_traces(colorbar=dict(tickvals=[shown.low, shown.high], title_text=''), selector=dict(showscale=True))
     _write(fig, cells, x, y, shown, wide, tall)
-    _head_columns(fig, columns, x_edges, layout.headings, names_height + 2)
+    _head_columns(fig, heads, head_names, names.height + 2)
     still = dict(showgrid=False, showline=False, ticks='', automargin=False, fixedrange=True)
     fig.update_yaxes(
         tickvals=[c for c, r in zip(y, rows) if r.words],
@@ -531,9 +611,9 @@ def plot_scores(
     )
     fig.update_xaxes(
         tickvals=[c for c, k in zip(x, columns) if k.key],
-        ticktext=names,
-        tickangle=-90 * upright,
-        tickfont_size=11,
+        ticktext=names.words,
+        tickangle=-90 * names.upright,
+        tickfont_size=names.size,
         range=[-0.04, x_edges[-1] + 0.04],
         side='top',
         **still,

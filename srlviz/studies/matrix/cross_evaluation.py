@@ -20,9 +20,15 @@ from ...core.recordings import Factor
 from ...core.scores import SCORE_COLUMNS, check_scores
 from ...core.values import FACTOR_KINDS
 from ...evaluate.ask import ask, code_questions
-from .representations import AtMoments, Budget, representation_names, shipped_agent
+from srlviz.studies.matrix.representations import (
+    AtMoments,
+    Budget,
+    check_representation,
+    representation_names,
+    shipped_agent,
+)
 from .settings import Setting, find_setting, is_rows
-from ..methods import find_method, methods, same_name
+from ..methods import find_method, methods, own_identity, same_name
 from ..trials import Study
 
 # %% ../../../nbs/09_studies/matrix/02_cross_evaluation.ipynb #2d92cdf9
@@ -82,7 +88,7 @@ def cross_trial(
     Parameters
     ----------
     world : a setting, any world, see `find_setting`, or the path of a table, see `read_recording`
-    representation : see `representation_names`
+    representation : see `representation_names`, or your own 'module:Name' or 'file.py:Name', see `own_object`
     questions : names; [] takes all about codes
     n : steps or episodes to record; 0 takes the setting's; tables are taken whole
     epochs : of training
@@ -97,12 +103,13 @@ def cross_trial(
     setting = _setting(world, table, n)
     recording = setting.data(seed, Path(shared) / 'recordings')
     asked = code_questions(questions)
+    name = find_method(representation).name if ':' in representation else representation
     what = AtMoments(representation, setting, {setting.name: recording}, Budget(epochs, seed))
     inputs = setting.inputs or setting.observation(recording)
     started = time.process_time()
     try:
         results = ask(
-            {representation: what},
+            {name: what},
             {setting.name: setting.moments(recording)},
             asked,
             seed=seed,
@@ -120,7 +127,7 @@ def cross_trial(
         reasons = dict.fromkeys(asked, str(cause))
     if results and results.answers:
         save_answers([*results.answers.values()], Path(out) / 'answers.npz')
-    about = dict(reasons=reasons, world=setting.name, representation=representation)
+    about = dict(reasons=reasons, world=setting.name, representation=name)
     scores = check_scores(scores)
     scores.attrs = about | dict(seconds=time.process_time() - started)
     return scores
@@ -128,10 +135,25 @@ def cross_trial(
 
 def _check_cross(p):
     _setting(p['world'], p['table'])
-    spelled('representation', p['representation'], representation_names())
+    if ':' in p['representation']:
+        check_representation(p['representation'])
+    else:
+        spelled('representation', p['representation'], representation_names())
     code_questions(p['questions'])
     check_whole(p['n'], 'n')
     check_whole(p['epochs'], 'epochs', 1)
+
+
+def _check_names(trials):
+    "Refuse two representations of one name, whose scores would be one row of a table"
+    called = {}
+    for given in dict.fromkeys(p['representation'] for p in trials):
+        name = find_method(given).name if ':' in given else given
+        if name in called:
+            raise ValueError(
+                f"the representations {called[name]!r:.80} and {given!r:.80} are both called {name!r:.80}; rename one"
+            )
+        called[name] = given
 
 
 def _used(p):
@@ -144,8 +166,10 @@ def _used(p):
     return found
 
 
-def _agent_identity(p):
-    "The identity of the shipped agent that a row 'agent' reads, so that another one makes another trial"
+def _representation_identity(p):
+    "The identity of the caller's own representation, or of the agent of a row 'agent': another one is another trial"
+    if ':' in p['representation']:
+        return [own_identity(p['representation'])]
     if p['representation'] != 'agent':
         return []
     try:
@@ -155,7 +179,14 @@ def _agent_identity(p):
 
 
 MATRIX_VERSION = 1  # increases with every change of the scores of these trials; the shipped table holds its own
-CROSS_EVALUATION = Study(cross_trial, 'cross_evaluation', check=_check_cross, uses=_used, data=_agent_identity)
+CROSS_EVALUATION = Study(
+    cross_trial,
+    'cross_evaluation',
+    check=_check_cross,
+    check_grid=_check_names,
+    uses=_used,
+    data=_representation_identity,
+)
 
 # %% ../../../nbs/09_studies/matrix/02_cross_evaluation.ipynb #cc0ed5ad
 def better_columns(scores: pd.DataFrame, by: Sequence[str] = ('task', 'group')) -> pd.DataFrame:

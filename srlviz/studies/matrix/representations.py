@@ -35,7 +35,7 @@ from ...encoders.frames.supervised import Supervised
 from ...encoders.sequences.statistics import ProjectedStatistics, WindowStatistics
 from ...envs.pomdp.belief import ExactBelief
 from .settings import Setting
-from ..methods import find_method, methods, same_name
+from ..methods import find_method, methods, own_object, same_name
 from ...evaluate.ask import encode, fit_encoder
 
 # %% ../../../nbs/09_studies/matrix/01_representations.ipynb #2dfde638
@@ -416,6 +416,14 @@ def _named(name: str, setting: Setting, recording: Recording, budget: Budget):
     return OnNumbers(method.make(windows=max(1, int(length) // 50), **options), budget.seed)
 
 
+def _own(name: str, budget: Budget):
+    "The caller's own 'module:Name', see `own_object`; a class of encoders with the budget's epochs and seed"
+    found = own_object(name)
+    if isinstance(found, type):
+        return find_method(name).make(epochs=budget.epochs, seed=budget.seed, progress=False)
+    return found
+
+
 def representation_names() -> list[str]:
     """List all names of rows: references, 'agent', encoders with their variants, memories."""
     return [*REFERENCES, 'agent', *methods(), *catalog_names('memories')]
@@ -447,8 +455,8 @@ def fitted(
 
     Parameters
     ----------
-    representation : a name of `representation_names`; an encoder, torch module or function; a memory, a copy of
-        which is trained to predict the next row; an agent
+    representation : a name of `representation_names`, or your own 'module:Name'; an encoder, torch module or function;
+        a memory, a copy of which is trained to predict the next row; an agent
     recording : of `setting.data`
     refit : whether to fit an encoder or train a memory that is given as an object; None fits encoders without learned
         attributes, and trains memories
@@ -458,6 +466,8 @@ def fitted(
     ValueError : for an unknown name, and if it cannot read this setting; the message says why
     """
     check_representation(representation)
+    if isinstance(representation, str) and ':' in representation:
+        representation = _own(representation, budget)
     if isinstance(representation, str):
         encoder = _named(representation, setting, recording, budget)
     elif callable(getattr(representation, 'initial_state', None)):  # some memories have `encode`, too

@@ -7,7 +7,7 @@ __all__ = ['FIXED', 'UNORDERED', 'MIN_ABOVE', 'compared', 'between_questions', '
            'headline', 'open_matrix', 'shipped_matrix']
 
 # %% ../../../nbs/09_studies/matrix/04_results.ipynb #f9a56a6d
-import inspect, warnings
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import combinations
@@ -28,6 +28,7 @@ from ...evaluate.order import MIN_ROWS, order_agreement
 from .cross_evaluation import better_columns
 from .representations import REFERENCES
 from .settings import SETTINGS, Setting, find_setting
+from ...core.warn import warn
 
 # %% ../../../nbs/09_studies/matrix/04_results.ipynb #fb86e004
 FIXED = ('constant', 'true_state', 'belief', 'supervised')
@@ -233,16 +234,17 @@ def open_matrix(folder: str | Path, max_n: int = 0) -> Results:
     for path, result, p in trials:
         table = _scores_of(result, path)
         _check_questions(table.get('group', ()), f'{path}: scores: group')
-        world = settings[p['world']].name if p['world'] in settings else _world_name(result, p)
+        world = settings[p['world']].name if p['world'] in settings else _name_of('world', result, p)
+        method = _name_of('representation', result, p)
         for question in dict.fromkeys(table.get('group', ())):
-            tables[p['representation'], world, p['seed'], question] = table[table['group'] == question]
-            reasons.pop((p['representation'], world, question), None)
+            tables[method, world, p['seed'], question] = table[table['group'] == question]
+            reasons.pop((method, world, question), None)
             answers = inside(path.parent, 'answers.npz')
             if p['seed'] == seed and answers.exists():
-                files[p['representation'], world, question] = answers
+                files[method, world, question] = answers
         for question, reason in _reasons(result, p, path).items():
-            if (p['representation'], world, p['seed'], question) not in tables:
-                reasons[p['representation'], world, question] = reason
+            if (method, world, p['seed'], question) not in tables:
+                reasons[method, world, question] = reason
     if not tables:
         raise ValueError(f"{folder} has no answer of the study cross_evaluation")
     scores = check_scores(pd.concat(tables.values(), ignore_index=True))
@@ -255,10 +257,9 @@ def open_matrix(folder: str | Path, max_n: int = 0) -> Results:
         ):
             shown[name] = setting
         else:
-            warnings.warn(
+            warn(
                 f"{folder}: the moments of {name} are missing, and n={setting.n:,} is more than is recorded again "
-                f"without being asked; open_matrix(..., max_n={setting.n}) does it",
-                stacklevel=2,
+                f"without being asked; open_matrix(..., max_n={setting.n}) does it"
             )
     return results_of(
         scores,
@@ -282,10 +283,10 @@ def _own_n(setting: Setting) -> int:
     return inspect.signature(setting.world.record).parameters['n'].default or 0
 
 
-def _world_name(result: Mapping, parameters: Mapping) -> str:
-    "The name of a world as its scores have it; of a trial that failed, its text"
-    name = result['about'].get('world')
-    return name if isinstance(name, str) and 0 < len(name) <= _MAX_REASON else parameters['world']
+def _name_of(parameter: str, result: Mapping, parameters: Mapping) -> str:
+    "The name of a world or a representation as its scores have it; of a trial that failed, its text"
+    name = result['about'].get(parameter)
+    return name if isinstance(name, str) and 0 < len(name) <= _MAX_REASON else parameters[parameter]
 
 
 def _scores_of(result: Mapping, path: Path) -> pd.DataFrame:

@@ -6,7 +6,7 @@
 __all__ = ['ByValue', 'executor']
 
 # %% ../../../nbs/09_studies/sweeps/03_cluster.ipynb #b27a863c
-import asyncio, importlib.machinery, os, re, sys, time, warnings
+import asyncio, importlib.machinery, os, re, sys, time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,6 +15,7 @@ from types import FunctionType, ModuleType
 
 from ..run import StudyError
 from ...core.recipes import reached_modules
+from ...core.warn import warn
 
 # %% ../../../nbs/09_studies/sweeps/03_cluster.ipynb #6b20f05b
 def _local_modules(f: Callable) -> list[ModuleType]:
@@ -157,7 +158,7 @@ def executor(address: str, seconds: float = 10) -> Iterator[tuple[Callable, Call
 
     with Client(address, timeout=seconds, set_as_default=False, name='srlviz') as client:
         if not client.nthreads():
-            warnings.warn(f"the cluster at {address} has no workers yet: trials wait for them", stacklevel=4)
+            warn(f"the cluster at {address} has no workers yet: trials wait for them")
         executor = client.get_executor(pure=False)
         try:
             yield executor.submit, _Slots(client)

@@ -6,7 +6,7 @@
 __all__ = ['read_grid', 'status_text', 'print_result', 'add_commands']
 
 # %% ../../../nbs/09_studies/sweeps/02_commands.ipynb #3be333d3
-import json
+import json, os, shlex, sys
 from pathlib import Path
 
 from ...core.files import read_json
@@ -14,11 +14,11 @@ from ..notebooks import visible
 
 # %% ../../../nbs/09_studies/sweeps/02_commands.ipynb #fb890c68
 def read_grid(text: str):
-    """Read a grid from a JSON file, or from JSON text.
+    """Read a grid from JSON text, or from a JSON file, which may not name code to import.
 
     Raises
     ------
-    ValueError : if `text` is neither
+    ValueError : if `text` is neither, or a value in the file contains ':', as 'module:Class' does
     """
     if text.lstrip()[:1] in ('{', '['):
         try:
@@ -27,13 +27,19 @@ def read_grid(text: str):
             raise ValueError(f"--grid is not valid JSON ({e}); expected '{{\"seed\": [0, 1]}}', or a file name") from e
     if not Path(text).is_file():
         raise ValueError(f"--grid: no such file {text!r}; expected a JSON file, or JSON such as '{{\"seed\": [0, 1]}}'")
-    return read_json(text, 'a grid')
+    from srlviz.studies.sweeps.report import check_imports
+
+    grid = read_json(text, 'a grid')
+    check_imports(grid, f"the grid in {text!r} has", f'give the grid itself: --grid "$(cat {shlex.quote(text)})"')
+    return grid
 
 
 def _sweep(args) -> int:
     from srlviz.studies.sweeps.report import plan
     from srlviz.studies.sweep import find_study, sweep
 
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())  # of modules that the command names, such as mine:trial
     study = find_study(args.study)
     grid = read_grid(args.grid)
     out = args.out or str(Path('runs') / study.name)
@@ -136,8 +142,8 @@ def add_commands(commands) -> None:
     about = 'run a grid of trials, in parallel, resumable, also on a cluster'
     status = '. Exit status: 0 success, 1 some trials failed, 2 invalid request, 130 interrupted.'
     p = commands.add_parser('sweep', help=about, description=about[0].upper() + about[1:] + status)
-    p.add_argument('study', help="name, 'module:function' or 'file.py:function'; its code is run")
-    p.add_argument('--grid', required=True, metavar='JSON', help='parameter -> list of values; a file, or JSON text')
+    p.add_argument('study', help="name, notebook, 'module:function' or 'file.py:function'; its code is run")
+    p.add_argument('--grid', required=True, metavar='JSON', help='parameter -> list of values; JSON text, or a file')
     p.add_argument('--out', metavar='DIR', help='folder of the sweep (default: runs/STUDY); done trials are skipped')
     p.add_argument('--workers', type=int, default=1, metavar='N', help='processes (default: 1)')
     p.add_argument('--shard', metavar='i/n', help='run only the i-th of n parts, for job arrays')

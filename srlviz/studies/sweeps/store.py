@@ -36,6 +36,7 @@ from srlviz.core.files import (
 from ...core.jobs.runs import CLAIM_TIMEOUT, LAYOUT, RunFolder, check_grid, check_sweep, process_lives, this_host
 from ...core.scores import SCORE_COLUMNS, check_scores, save_scores_by_source
 from ..trials import Study
+from ...core.warn import warn
 
 # %% ../../../nbs/09_studies/sweeps/00_store.ipynb #11e4e099
 def open_store(folder: str | Path, study: Study) -> Path:
@@ -466,7 +467,7 @@ class Tables:
                 self.write(times=1)
             except Exception as e:
                 self._written = None
-                warnings.warn(f"{self.folder / 'scores.csv'} cannot be written yet: {e}", stacklevel=2)
+                warn(f"{self.folder / 'scores.csv'} cannot be written yet: {e}")
             self._due = time.monotonic() + max(2.0, 10 * (time.monotonic() - now))
 
     def _state(self) -> tuple:

@@ -22,7 +22,7 @@ from markupsafe import Markup
 from ...core.recordings import Episode, Recording
 from ...core.training import seeded
 from ...figures.agents.memories import plot_cost, plot_recall, plot_saliency, plot_state, plot_weights
-from ...figures.agents.rollouts import Strip, factor_strip, heat_trace, joined, thin
+from ...figures.agents.rollouts import Strip, color_keys, factor_strip, heat_trace, joined, thin
 from ...figures.inks import INK, WRONG
 from ...figures.style import style
 from srlviz.widgets.base import (
@@ -200,6 +200,9 @@ def _default_streams(n_in: int = 6) -> dict[str, Stream]:
     }
 
 # %% ../../../nbs/08_widgets/agents/02_memories.ipynb #fa90bac2
+_LEFT = 124  # pixels for the names of rows
+
+
 def _stack_figures(figures: Sequence[go.Figure], *, title: str = '', t: int | None = None) -> go.Figure:
     """Stack figures over one x axis, each with its own y axis and its title as a heading; mark step t in all."""
     heights = [f.layout.height - f.layout.margin.t - f.layout.margin.b for f in figures]
@@ -234,13 +237,13 @@ def _stack_figures(figures: Sequence[go.Figure], *, title: str = '', t: int | No
             type='line', x0=t, x1=t, xref='x', y0=0, y1=1, yref='paper', line=dict(color=WRONG, width=1.5, dash='dot')
         )
     last = figures[-1].layout
-    head = 28 + 22 * bool(title)
+    head = 28 + 22 * bool(title) + 16 * (figures[0].layout.title.text or '').count('<br>')
     fig.update_layout(
         xaxis={**last.xaxis.to_plotly_json(), 'anchor': f'y{len(figures)}', 'title': last.xaxis.title.text or 'step t'},
         title=title,
         height=inner + head + 46,
         showlegend=False,
-        margin=dict(l=96, r=96, t=head, b=46, autoexpand=False),
+        margin=dict(l=_LEFT, r=96, t=head, b=46, autoexpand=False),
     )
     return style(fig)
 
@@ -364,7 +367,7 @@ def _streams_of(memories: Mapping, streams, steps: int) -> dict[str, Stream]:
         made = {}
         for name, m in agents.items():
             by = name.removesuffix(f' on {m.agent.task}')
-            made[f'{m.agent.task}, played by {by}'] = m.stream(name, steps)
+            made[f'{m.agent.task}, by {by}'] = m.stream(name, steps)
         others = [m for m in memories.values() if not isinstance(m, _AgentMemory)]
         width = next((m.n_in for m in others if not isinstance(m, type)), 6)
         return made | (_default_streams(width) if others else {})
@@ -452,8 +455,8 @@ class _Readings:
         return self.weighed.get((method, stream, resets, channel), make)
 
 # %% ../../../nbs/08_widgets/agents/02_memories.ipynb #8b818355
-def _memory_text(name: str, memory, seen: Passage, untrained: bool) -> Markup:
-    """Describe a memory: its inputs, state, outputs and parameters."""
+def _memory_text(name: str, memory, seen: Passage, untrained: bool, note: str = '') -> Markup:
+    """Describe a memory: its inputs, state, outputs and parameters, and a note."""
     n = seen.state.shape[1]
     shapes = [' × '.join(map(str, s)) if s else 'a step counter' for s in seen.shapes]
     state = Markup('<b>no</b> state')
@@ -461,10 +464,14 @@ def _memory_text(name: str, memory, seen: Passage, untrained: bool) -> Markup:
         state = Markup('a state of <b>{:,}</b> number{}').format(n, 's' * (n != 1))
         if shapes != [str(n)]:
             state += f' ({", ".join(shapes)})'
-    words = Markup('<span><b>{}</b> ({}{}): {} inputs, {}, {} outputs, {:,} parameters.</span>')
+    words = Markup('<span><b>{}</b> ({}{}): {} inputs{}, {}, {} outputs, {:,} parameters.{}</span>')
     count = sum(p.numel() for p in memory.parameters())
-    kind = memory.words if isinstance(memory, _AgentMemory) else type(memory).__name__
-    return words.format(name, kind, ', untrained' * untrained, memory.n_in, state, memory.n_out, count)
+    kind, of_memory = type(memory).__name__, ''
+    if isinstance(memory, _AgentMemory):
+        kind = memory.words
+        of_memory = f', of which a layer makes {memory.network.memory.n_in}'
+    note = f' {note}' if note else ''
+    return words.format(name, kind, ', untrained' * untrained, memory.n_in, of_memory, state, memory.n_out, count, note)
 
 
 def _step_text(t: int, resets: Sequence[int], weights: np.ndarray | None) -> str:
@@ -477,8 +484,9 @@ def _step_text(t: int, resets: Sequence[int], weights: np.ndarray | None) -> str
 # %% ../../../nbs/08_widgets/agents/02_memories.ipynb #fd3e2d01
 def _over_time(fig: go.Figure, T: int, title: str, height: int, last: bool = False) -> go.Figure:
     """Set margins and x axis of a figure over T steps; only the last one labels the steps."""
-    margin = dict(l=96, r=74, t=28, b=38 if last else 6, autoexpand=False)
-    fig.update_layout(title=dict(text=title, font_size=13, pad_t=6), height=height, margin=margin)
+    keys = 16 * title.count('<br>')  # pixels of a colour key below the title
+    margin = dict(l=_LEFT, r=74, t=28 + keys, b=38 if last else 6, autoexpand=False)
+    fig.update_layout(title=dict(text=title, font_size=13, pad_t=6 + keys // 2), height=height + keys, margin=margin)
     steps = dict(range=[-0.5, T - 0.5], title='step' if last else None, showticklabels=last, automargin=False)
     return fig.update_xaxes(**steps).update_yaxes(automargin=False)
 
@@ -492,7 +500,9 @@ def _plot_inputs(stream: Stream, starts: np.ndarray) -> go.Figure:
         fig.add_vline(x=r - 0.5, line=dict(color='white', width=3))
         fig.add_vline(x=r - 0.5, line=dict(color=INK, dash='dash', width=1.5))
     height = 40 + int(np.clip(14 * len(rows.names), 40, 150))
-    return _over_time(fig, len(stream.x), f'{stream.title} ({left})' if left else stream.title, height)
+    title = f'{stream.title} ({left})' if left else stream.title
+    keys = '   '.join(color_keys(rows).values())
+    return _over_time(fig, len(stream.x), f'{title}<br><span style="font-size:11px">{keys}</span>', height)
 
 
 def _plot_memory(name: str, seen: Passage, starts: np.ndarray, show: str, last: bool = False) -> go.Figure:
@@ -620,6 +630,7 @@ class MemoryExplorer(Explorer):
         `srlviz.evaluate.memories.recall.saliency`; None leaves that part out
     recall, cost : tables for `plot_recall` and `plot_cost`; None leaves them out
     method, stream, t : initial values of the traits
+    notes : memory -> a sentence about it, beside its facts
     interactive : see `Explorer`
 
     Traits: method (a memory), stream, t, resets (steps other than 0 at which an episode starts), show ('state' or
@@ -627,6 +638,8 @@ class MemoryExplorer(Explorer):
     compare weights with, or ''), panel ('steps', 'recall' or 'cost').
     """
 
+    verb = 'memory'
+    guide = 'Drag in a plot to choose a step: the lowest one shows which past inputs its output depends on.'
     method, stream, show = traitlets.Unicode(''), traitlets.Unicode(''), traitlets.Enum(['state', 'output'], 'state')
     t, channel, resets = traitlets.Int(0), traitlets.Int(-1), traitlets.Tuple()
     log, against, panel = traitlets.Bool(False), traitlets.Unicode(''), traitlets.Unicode('steps')
@@ -648,9 +661,11 @@ class MemoryExplorer(Explorer):
         n_hidden: int = 32,
         seed: int = 0,
         steps: int = 128,
+        notes: Mapping[str, str] = {},
         interactive: bool | None = None,
     ):
         super().__init__(interactive)
+        self.notes = dict(notes)
         self.readings = _Readings(memories, streams, saliency, n_hidden, seed, steps)
         self.views = _MemoryViews(dict(recall=recall, cost=cost))
         self.facts = SafeHTML()
@@ -769,7 +784,8 @@ class MemoryExplorer(Explorer):
         if changed in ('method', 'stream'):
             self._adapt_choice(changed)
             untrained = isinstance(self.readings.memories[self.method], type)
-            self.facts.value = _memory_text(self.method, self.memory, self.passage(), untrained)
+            note = self.notes.get(self.method, '')
+            self.facts.value = _memory_text(self.method, self.memory, self.passage(), untrained, note)
         everything = changed in ('method', 'stream', 'resets')
         has_weights = self.readings.saliency is not None
         if everything or changed == 'panel':

@@ -16,13 +16,23 @@ import traitlets
 
 from ...agents.player import load_agents
 from ...agents.recurrent import task_name
+from ...core.files import check_whole, is_whole
 from ...core.names import spelled
 from ...core.recordings import Recording
-from ...evaluate.memories.edited_play import CHANGE_KINDS, DEFAULT_KIND, Change, Course, EditedPlay
+from ...evaluate.memories.edited_play import CHANGE_KINDS, DEFAULT_KIND, ONE_STEP, Change, Course, EditedPlay
+from ...evaluate.memories.edits import memory_name
 from ...figures.agents.edited_play import plot_edited_play
 from ...figures.agents.returns import memory_rank
 from .mind_page import mind_data, write_mind
-from .scenes import NOTE, edit_sentence, edit_words, reading_sentence, shown_values, timeline
+from srlviz.widgets.agents.scenes import (
+    NOTE,
+    control_sentence,
+    edit_sentence,
+    edit_words,
+    reading_sentence,
+    shown_values,
+    timeline,
+)
 from ..base import Explorer, on_change, script, sheet
 from ..views import PictureView
 
@@ -32,7 +42,7 @@ class MicroscopeView(PictureView):
 
     Traits
     ------
-    scene : dict, see the table above;  dark : whether the page has a dark theme
+    scene : dict, see `srlviz.widgets.agents.scenes`;  dark : whether the page has a dark theme
     """
 
     _esm = script('pictures.js', 'microscope.js', 'microscope_view.js')
@@ -53,7 +63,7 @@ def _plays(agents, world) -> dict[str, Callable[[], EditedPlay]]:
         task, given = agents, {}
     else:
         given = agents if isinstance(agents, Mapping) else {_name_of(agents): agents}
-        task = str(getattr(next(iter(given.values())), 'task', '') or world or '')
+        task = str(getattr(next(iter(given.values())), 'task', '') or getattr(world, 'name', world) or '')
     found = {name: partial(EditedPlay, agent, world) for name, agent in given.items()}
     short = task_name(task) if task else None
     shipped = {memory: agent for (name, memory), agent in load_agents('shipped').items() if name == short}
@@ -65,7 +75,11 @@ def _plays(agents, world) -> dict[str, Callable[[], EditedPlay]]:
 
 
 def _name_of(agent) -> str:
-    return type(getattr(getattr(agent, 'network_', agent), 'memory', agent)).__name__
+    return memory_name(getattr(agent, 'network_', agent))
+
+
+_TRIED, _MIN_STEPS = 20, 8  # episodes, of which the first with so many steps is opened
+_NO_EDIT = 'No edit is left: the agent plays as it did.'
 
 
 class BeliefMicroscope(Explorer):
@@ -78,17 +92,20 @@ class BeliefMicroscope(Explorer):
     factor : hidden factor to read, '' for the first that decides a later action and can be read
     second : name of an agent beside the first
     kind : of direction, see `CHANGE_KINDS`;  length : multiple of its step, 0 to 2
-    seed : of the episode;  t : row of the cursor
+    seed : of the episode, None for the first of at least eight steps;  t : row of the cursor
     interactive : see `Explorer`
 
     Traits: factor, method (name of the agent), second, kind, length, seed, t. `press(value)` edits the memory of row
-    `t`, `undo()` and `reset()` take edits back; `changes` are the edits, `course` and `edited` the episodes, by agent.
+    `t`, `undo()` and `reset()` take edits back; `changes` are the edits, `course` and `edited` the episodes, by agent,
+    and `sentence` says what the edits did.
 
     Raises
     ------
-    ValueError : as `EditedPlay`, and for a factor that the task has not
+    ValueError : as `EditedPlay`, for a factor that the task has not, and for agents on different tasks
     """
 
+    verb = 'look inside agents'
+    guide = 'Press a cell of “memory says”: actions that then change, in orange, use what the memory knew.'
     factor, method, second, kind = (traitlets.Unicode('') for _ in range(4))
     length = traitlets.Float(1.0, min=0.0, max=2.0)
     seed, t = (traitlets.Int(0, min=0) for _ in range(2))
@@ -102,7 +119,7 @@ class BeliefMicroscope(Explorer):
         second: str = '',
         kind: str = DEFAULT_KIND,
         length: float = 1.0,
-        seed: int = 0,
+        seed: int | None = None,
         t: int | None = None,
         interactive: bool | None = None,
     ):
@@ -110,13 +127,15 @@ class BeliefMicroscope(Explorer):
         self._openers = _plays(agents, world)
         self._opened = {}
         self._courses = {}
+        self._gone = ''
         self.changes: list[tuple[str, Change]] = []
         self.view = MicroscopeView()
         self.view.on_ask = partial(self.report_errors, self._answer)
         self.children = [self.view, self.status]
         self.add_class('srlviz-microscope')
         self.method = next(iter(self._openers))
-        self.second, self.kind, self.length, self.seed = second, kind, length, seed
+        self.second, self.kind, self.length = second if second != self.method else '', kind, length
+        self.seed = self._first_seed() if seed is None else seed
         self.factor = factor or self._first_factor()
         self.t = min(6, len(self.course[self.method]) - 1) if t is None else t
         self.start_reacting()
@@ -181,6 +200,21 @@ class BeliefMicroscope(Explorer):
                 return name
         return names[0]
 
+    def _first_seed(self) -> int:
+        "The first episode that is long enough for edits"
+        for seed in range(_TRIED):
+            self._courses[self.method, seed] = self.play.play(seed)
+            if len(self._courses[self.method, seed]) >= _MIN_STEPS:
+                return seed
+        return 0
+
+    @traitlets.validate('t')
+    def _is_step(self, proposal):
+        t, n = proposal['value'], len(self.course[self.method])
+        if t >= n:
+            raise traitlets.TraitError(f"t is a step of the episode, 0 to {n - 1}; got {t}")
+        return t
+
     @traitlets.validate('factor', 'method', 'second', 'kind')
     def _is_known(self, proposal):
         name, value = proposal['trait'].name, proposal['value']
@@ -199,7 +233,11 @@ class BeliefMicroscope(Explorer):
 
     @on_change('factor', 'method', 'second', 'kind', 'length', 'seed', 't')
     def _on_choice(self, change):
+        self._gone = ''
         if change['name'] in ('seed', 'method'):
+            if self.changes:
+                what = f'episode {change["old"]}' if change['name'] == 'seed' else change['old']
+                self._gone = f'The edits of {what} are removed.'
             self.changes = []
             with self.quietly():
                 if self.second == self.method:  # they change places
@@ -208,6 +246,8 @@ class BeliefMicroscope(Explorer):
         if change['name'] == 'second':
             with self.quietly():
                 self.second = '' if self.second == self.method else self.second
+            if any(name not in self.shown for name, _ in self.changes):
+                self._gone = f'The edits of {change["old"]} are removed.'
             self.changes = [(name, edit) for name, edit in self.changes if name in self.shown]
         if change['name'] in ('length', 'kind') and self.changes:  # the last edit is made again
             before = self.changes
@@ -223,48 +263,72 @@ class BeliefMicroscope(Explorer):
                 raise
         self._draw()
 
-    def press(self, value: int, t: int | None = None, agent: str = '', kind: str = ''):
-        """Let the memory of an agent say a value.
+    def press(self, value: int | str, t: int | None = None, agent: str = '', kind: str = '') -> str:
+        """Let the memory of an agent say a value, and return the sentence that says what this did.
 
         Parameters
         ----------
-        value : its number in the scene's `values`
+        value : its label, such as 'hearts', its sign, or its number in the scene's `values`
         t : row, the cursor's by default;  agent : the first by default;  kind : the chosen one by default
 
         Raises
         ------
-        ValueError : for what `EditedPlay.play_on` refuses
+        ValueError : for what `EditedPlay.play_on` refuses, an unknown value, and an agent that is not shown
         """
-        agent, t = agent or self.method, self.t if t is None else t
+        agent = spelled('agent that is shown', agent, self.shown) if agent else self.method
+        t = self.t if t is None else check_whole(t, 't')
         play = self.opened(agent)
         reading = play.reading(self.factor)
         if isinstance(reading, str):
             raise ValueError(reading)
         if not play.is_readable(self.factor):
             raise ValueError(f"{play.words.factor(self.factor)} cannot be edited: {play.how_read(self.factor)}")
-        if not 0 <= value < len(reading.values):
-            raise ValueError(f"value is the number of a value, 0 to {len(reading.values) - 1}; got {value}")
+        value = self._number_of(value, *play.words.values(self.factor, reading.values))
         change = Change(t - reading.leads, self.factor, float(reading.values[value]), kind or self.kind, self.length)
         others = [(name, c) for name, c in self.changes if (name, c.t, c.factor) != (agent, change.t, change.factor)]
         mine = [c for name, c in others if name == agent]
         play.play_on(self.course[agent], [*mine, change])  # raises what cannot be done
-        self.changes = [*others, (agent, change)]
-        with self.quietly():
-            self.t = t
+        self.changes, self._gone = [*others, (agent, change)], ''
+        self._move_to(t)
         self._draw()
+        return self.sentence
+
+    def _number_of(self, value, labels: list[str], signs: list[str]) -> int:
+        "The number of a value that is given by its number, label or sign"
+        if isinstance(value, str):
+            return signs.index(value) if value in signs else labels.index(spelled('value', value, labels))
+        if not is_whole(value, 0, len(labels) - 1):
+            raise ValueError(
+                f"value is one of {', '.join(labels)}, or its number, 0 to {len(labels) - 1}; got {value!r:.40}"
+            )
+        return int(value)
+
+    def _move_to(self, t: int):
+        "Put the cursor to a row that the page may have, and the episode without edits not"
+        with self.quietly():
+            self.t = min(t, len(self.course[self.method]) - 1)
+
+    @property
+    def sentence(self) -> str:
+        """What the edits did, as the page says it; without edits what became of the last ones."""
+        edited = [panel for panel in self.view.scene['panels'] if panel['edited']]
+        several = len(edited) > 1
+        words = [f'{panel["name"]}: ' * several + f'{panel["sentence"]} {panel["control"]}'.strip() for panel in edited]
+        return ' '.join(words) or self._gone
 
     def undo(self):
         """Take the last edit back."""
         self.changes = self.changes[:-1]
+        self._gone = '' if self.changes else _NO_EDIT
         self._draw()
 
     def reset(self):
         """Remove all edits."""
-        self.changes = []
+        self.changes, self._gone = [], _NO_EDIT
         self._draw()
 
     def scene(self) -> dict:
-        """Return what the page draws; see the table above."""
+        """Return what the page draws; `srlviz.widgets.agents.scenes` describes its parts."""
         play = self.play
         values = shown_values([self.opened(name) for name in self.shown], self.factor)
         edited = self.edited
@@ -282,6 +346,8 @@ class BeliefMicroscope(Explorer):
             kinds=[*CHANGE_KINDS],
             kind=self.kind,
             length=self.length,
+            off=play.refused(self.factor),
+            gone=self._gone,
             t=self.t,
             values=labels,
             signs=signs,
@@ -304,12 +370,15 @@ class BeliefMicroscope(Explorer):
                     dict(t=change.t + reading.leads, value=place, kind=change.kind, words=edit_words(play, change))
                 )
         cannot = '' if play.is_readable(self.factor) else play.how_read(self.factor)
+        if not cannot and len(course) < 2:
+            cannot = ONE_STEP
         return dict(
             name=name,
             original=timeline(play, course, self.factor, values),
             edited=None if edited is None else timeline(play, edited, self.factor, values),
             edits=edits,
             sentence='' if edited is None else edit_sentence(play, course, edited, changes),
+            control='' if edited is None else control_sentence(play, course, changes),
             cannot=cannot and f'Nothing to press: {cannot}.',
         )
 
@@ -326,8 +395,7 @@ class BeliefMicroscope(Explorer):
             if name not in ('factor', 'method', 'second', 'kind', 'length', 'seed', 't'):
                 return
             if name == 't':  # the page has drawn it
-                with self.quietly():
-                    self.t = int(content['value'])
+                self._move_to(int(content['value']))
                 return
             self.set_trait(name, content['value'])
 

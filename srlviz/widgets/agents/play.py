@@ -81,11 +81,12 @@ def task_of(world: gymnasium.Env) -> str:
 def explain(world: gymnasium.Env) -> Markup:
     """Describe a task in HTML: the first paragraph of its class's docstring, without headings, and its parameters."""
     paragraphs = [p for p in (inspect.getdoc(type(world)) or '').split('\n\n') if not p.startswith('#')]
-    words = ' '.join(' '.join(paragraphs[:1]).split())
+    words = ' '.join(' '.join(paragraphs[:1]).split()) * (not hasattr(world, 'ale'))  # which tells of its emulator
     parameters = getattr(world, 'parameters', {})
     parameters = parameters.items() if isinstance(parameters, Mapping) else ()
     listed = ', '.join(f'{k} = {v}' for k, v in parameters if isinstance(v, (int, float, str)))
     more = Markup(' <i>({})</i>').format(listed) if listed else ''
+    words = Markup('').join(Markup('<code>{}</code>').format(w) if i % 2 else w for i, w in enumerate(words.split('`')))
     return Markup('<div style="max-width:960px;line-height:1.45">{}{}</div>').format(words, more)
 
 # %% ../../../nbs/08_widgets/agents/00_play.ipynb #a1a71387
@@ -134,9 +135,18 @@ def signed_number(x: float) -> str:
     return '0' if x == 0 else f'{x:+.3g}'.replace('-', '−')
 
 
+def _action_names(env: gymnasium.Env) -> Sequence[str]:
+    """List the names of the actions 0, 1, 2, ...; of Atari games 'UPFIRE' becomes 'up fire'."""
+    world = env.unwrapped
+    if hasattr(world, 'action_names') or not hasattr(world, 'get_action_meanings'):
+        return getattr(world, 'action_names', ())
+    parts = [re.findall('NOOP|UP|DOWN|LEFT|RIGHT|FIRE', name) for name in world.get_action_meanings()]
+    return [' '.join(words).lower().replace('noop', 'wait') for words in parts]
+
+
 def _action_text(env: gymnasium.Env, action) -> str:
     """Name an action."""
-    names = getattr(env.unwrapped, 'action_names', ())
+    names = _action_names(env)
     a = np.asarray(action)
     if a.ndim == 0 and int(a) < len(names) and float(a) == int(a):
         return str(names[int(a)])
@@ -226,10 +236,21 @@ def _board_sliders(space: spaces.Space) -> list[dict]:
     return sliders
 
 # %% ../../../nbs/08_widgets/agents/00_play.ipynb #aa33f354
+_GAME_KEYS = {
+    'ArrowLeft': 'left',
+    'ArrowRight': 'right',
+    'ArrowUp': 'up',
+    'ArrowDown': 'down',
+    ' ': 'fire',
+    '0': 'wait',
+}
+
+
 def _board_controls(env: gymnasium.Env, targets) -> dict:
     """Return the buttons, sliders, keys and hint of a board."""
     space, world = env.action_space, env.unwrapped
-    keys = getattr(world, 'keys', {})
+    names = _action_names(env)
+    keys = getattr(world, 'keys', {k: names.index(name) for k, name in _GAME_KEYS.items() if name in names})
     keys = {k: _plain_action(a) for k, a in keys.items() if space.contains(np.asarray(a, space.dtype))}
     in_picture = {repr(_plain_action(t['action'])) for t in targets}
     codes = range(int(space.start), int(space.start + space.n)) if isinstance(space, spaces.Discrete) else range(0)
@@ -257,6 +278,8 @@ def _hint(env, keys, actions, targets) -> str:
             words.append('or arrows and Enter')
     if can_undo(env):
         words.append('Backspace takes a step back')
+    if hasattr(env.unwrapped, 'ale'):
+        words.append('The game waits for you: hold a key to play on')
     return ' · '.join(words)
 
 # %% ../../../nbs/08_widgets/agents/00_play.ipynb #08703f68
@@ -277,11 +300,14 @@ def _concatenate(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return stack_records([a, b]) if a.dtype.names else np.concatenate([np.asarray(a), np.asarray(b)])
 
 
-def code_words(env: gymnasium.Env) -> dict[int, Sequence[str]]:
-    """Return names of category values by the number of values, if an environment has only one such list of names.
+def code_words(env: gymnasium.Env) -> Mapping[int, Sequence[str]] | Sequence[Sequence[str]]:
+    """Return names of the values of each observed code, if an environment has them.
 
+    Else names of category values by the number of values, if the environment has only one such list of names.
     An observed code of four values is a suit if suits are the only list of four names. Two values are ambiguous.
     """
+    if getattr(env.unwrapped, 'observation_names', ()):
+        return env.unwrapped.observation_names
     lists = {tuple(f.names) for f in factor_list(env)} | {tuple(getattr(env.unwrapped, 'action_names', ()))}
     counts = Counter(map(len, lists))
     return {len(names): names for names in lists if len(names) > 2 and counts[len(names)] == 1}
@@ -299,12 +325,17 @@ def rollout_strips(
     strips = {}
     factors = factor_list(env)
     if reveal and e.factors:
-        groups = {f.name: f.group for f in factors}
-        names = [n for n, g in groups.items() if only in ('', n, g)]
-        strips[HIDDEN] = factor_strip(e, groups, names, {f.name: f.names for f in factors})
+        names = [f.name for f in factors if only in ('', f.name, f.group)]
+        strips[HIDDEN] = factor_strip(e, factors, names)
     if 'vector' in e.obs:
-        observed = observation_strip(env.observation_space, e.obs['vector'], code_words(env))
-        names = tuple(getattr(env.unwrapped, 'action_names', ()))
+        world = env.unwrapped
+        space, vector = env.observation_space, e.obs['vector']
+        if getattr(world, 'flat', False) and space == world.observation_space:
+            space = world.plain_space
+            vector = vector[:, : spaces.flatdim(space)]  # without the last action and the mark of the first step
+        colors = getattr(world, 'observation_colors', {})
+        observed = observation_strip(space, vector, code_words(env), colors)
+        names = tuple(getattr(world, 'action_names', ()))
         acted = action_strip(episode.actions, env.action_space, {len(names): names})
         strips[INTERACTION] = joined(observed, acted)
     return strips
@@ -361,11 +392,16 @@ _LAST_STEPS = Markup(
 )
 
 # %% ../../../nbs/08_widgets/agents/00_play.ipynb #12cc3c6d
+_MIN_WIDTH = 320  # pixels of a board
+
+
 def _board_picture(recorder: Recorder, reveal: bool) -> tuple[np.ndarray, list[dict]]:
     """Return the picture of this instant, and its targets."""
     env, world = recorder.env, recorder.world
     if not recorder.from_records:
-        return np.asarray(env.render()), []
+        picture = np.asarray(env.render())
+        scale = max(1, _MIN_WIDTH // picture.shape[1])  # an Atari's screen is 160 pixels wide
+        return picture.repeat(scale, 0).repeat(scale, 1), []
     sheet = world.sheet(world.record[0], reveal)
     targets = []
     for t in sheet.targets:
@@ -555,6 +591,10 @@ class PlayWidget(Explorer):
     returns the games.
     """
 
+    verb = 'play'
+    guide = (
+        'Play by keyboard or by pressing in the picture: you learn what has to be remembered, and how well you do it.'
+    )
     task, seed, reveal = traitlets.Unicode(''), traitlets.Int(0, min=0), traitlets.Bool(False)
     recorder, board = property(lambda self: self.games.recorder), property(lambda self: self.desk.board)
     env = property(lambda self: self.recorder.env)

@@ -20,6 +20,7 @@ from markupsafe import Markup
 from ...core.play import DrawnFrames, Recorder, can_draw, episode_seed, factor_list, gather_episodes, play_episode
 from ...core.policies import as_policy
 from ...core.recordings import Episode, Factor, Recording
+from ...core.views.steps import busiest_step
 from ...figures.agents.rollouts import plot_rollout
 from ...figures.style import pretty
 from srlviz.widgets.base import (
@@ -153,7 +154,8 @@ def step_table(rollout: Rollout, factors: Sequence[Factor]) -> tuple[list[dict],
     sizes = Counter(f.group for f in factors)
     for f in factors:
         if not f.group or sizes[f.group] <= _MAX_GROUP_SIZE:
-            rows.append(factor_row(f, pretty(f.group) if f.group else HIDDEN))
+            row = factor_row(f, pretty(f.group) if f.group else HIDDEN)
+            rows.append(row | dict(words=f.label.rpartition(': ')[2] if f.group and ': ' in f.label else f.name))
             values.append(np.asarray(truth[f.name], float))
     return rows, np.stack(values, 1).astype(np.float32)
 
@@ -283,6 +285,10 @@ class EnvironmentExplorer(Explorer):
     of an episode to compare with, '' for none).
     """
 
+    verb = 'step through'
+    guide = (
+        'Press play or drag in the strips to see what the agent observes, beside the hidden state it has to remember.'
+    )
     task, policy, factor = traitlets.Unicode(''), traitlets.Unicode('random'), traitlets.Unicode('')
     seed, episode, t, reveal = traitlets.Int(0, min=0), traitlets.Int(0), traitlets.Int(0), traitlets.Bool(True)
     against = traitlets.Union([traitlets.Unicode(), traitlets.Int()], default_value='')
@@ -327,8 +333,11 @@ class EnvironmentExplorer(Explorer):
 
     @classmethod
     def of_world(cls, world, recording: None = None, **options) -> 'EnvironmentExplorer':
-        """Watch policies that play a world's `play`."""
-        return cls(played(world, recording), **options)
+        """Watch policies that play a world's `play`, at first where most factors change."""
+        opened = cls(played(world, recording), **options)
+        if not {'episode', 't'} & {*options}:
+            opened.seek_busiest()
+        return opened
 
     def __repr__(self):
         where = f"policy={self.policy!r}, seed={self.seed}, episode={self.episode}, t={self.t}"
@@ -370,6 +379,11 @@ class EnvironmentExplorer(Explorer):
         with self.quietly():
             self.episode = episode
         self._show(t)
+
+    def seek_busiest(self):
+        """Show the step around which most factors change, of all episodes of the current choice."""
+        rollouts = self.rollouts.of(self.task, self.policy, self.seed)
+        self.seek(*busiest_step([r.episode for r in rollouts]))
 
     def recording(self) -> Recording:
         """Return the episodes of the current choice."""

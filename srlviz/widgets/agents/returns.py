@@ -16,7 +16,6 @@ import numpy as np
 import pandas as pd
 import plotly.graph_objects as go
 import traitlets
-from gymnasium import spaces
 from markupsafe import Markup
 
 from ...agents.player import load_agents, load_policy
@@ -28,7 +27,9 @@ from ...core.play import DrawnFrames, Recorder, episode_seed, factor_list, gathe
 from ...core.policies import as_policy
 from ...core.recordings import Episode, Factor
 from ...core.results import Results
-from ...core.scores import check_scores, load_scores, merge_scores, srlviz_name, paper_name, paper_scores
+from ...core.views.steps import busiest_step
+from ...core.scores import check_scores, load_scores, merge_scores, srlviz_name, paper_scores
+from ...evaluate.comparison import performance_profile, probability_of_improvement, return_intervals
 from ...evaluate.probe import linear_probe
 from srlviz.figures.agents.returns import (
     LEVELS,
@@ -41,11 +42,14 @@ from srlviz.figures.agents.returns import (
     plot_return_bars,
     plot_return_boxes,
     plot_return_curves,
+    plot_return_profiles,
     plot_return_ranking,
     plot_returns_heatmap,
     sees_state,
 )
-from ...figures.agents.rollouts import Strip, action_strip, joined, observation_strip, plot_rollout
+from ...figures.agents.rollouts import Strip, action_strip, column_labels, plot_rollout
+from ...figures.scores.intervals import plot_intervals
+from ...figures.scores.score_map import add_notes
 from ...figures.style import pretty, split_method
 from ..base import Explorer, SafeHTML, busy, button, check_choice, columns, menu, on_change, row
 from ..board import Board, Choice, blank_figure, show_figures
@@ -53,11 +57,9 @@ from .microscope import BeliefMicroscope
 from srlviz.widgets.agents.play import (
     HIDDEN,
     INTERACTION,
-    code_words,
     make_world,
     signed_number,
     rollout_strips,
-    task_of,
     with_end,
 )
 from .pomdp import Rollout, WorldPlayer, step_table
@@ -114,7 +116,7 @@ class _ReturnTable:
         curves = scores['metric'].isin(['epoch_return', 'episodes'])
         self.scores = scores[~curves]
         self._tags = _task_tags()
-        names = scores['task'].map({t: paper_name(t) for t in scores['task'].unique()})
+        names = scores['task'].map({t: srlviz_name(t) for t in scores['task'].unique()})
         self._of_task = {t: part for t, part in scores.groupby(names) if t in set(rows['task'])}
         self._in_paper = {t: {*(part['source'] == 'paper')} for t, part in rows.groupby('task')}
         ours = rows[rows['source'] != 'paper']
@@ -179,7 +181,7 @@ class Agents:
         for key in agents or ():
             if not (isinstance(key, tuple) and len(key) == 2):
                 raise ValueError(f"agents must be a mapping (task, memory) -> policy; got the key {key!r}")
-        self.found = {(paper_name(t), srlviz_name(m)): a for (t, m), a in (agents or {}).items()}
+        self.found = {(srlviz_name(t), srlviz_name(m)): a for (t, m), a in (agents or {}).items()}
 
     def key(self, task: str, label: str) -> tuple[str, str] | None:
         """Find the key of an agent by task and label of the memory; None if there is none."""
@@ -366,40 +368,33 @@ def _state_strip(states: np.ndarray) -> Strip:
     return Strip(states[:, shown], [f'unit {i}' for i in shown], ['state'] * len(shown))
 
 
+def _state_words(states: np.ndarray) -> str:
+    n = states.shape[1]
+    return 'Its memory: ' + (
+        f'the {_MAX_STATE_ROWS} of {n} units that vary most' if n > _MAX_STATE_ROWS else f'{n} units'
+    )
+
+
 def _probe_strip(predicted: pd.DataFrame, factors: Sequence[Factor], only: str = '') -> Strip:
     """Make a strip of a probe's predictions, of all factors or `only` one factor or group."""
     by_name = {f.name: f for f in factors}
     names = [n for n in predicted if only in ('', n, by_name[n].group)]
     words = {n: by_name[n].names for n in names if by_name[n].names}
-    return Strip(predicted[names].to_numpy(float), names, [by_name[n].group for n in names], words)
-
-
-def _interaction_strip(env: gymnasium.Env, rollout: Rollout) -> Strip:
-    """Make a strip of observations and actions, without what `flat` adds (previous action, first step)."""
-    if not _is_ours(env):
-        strip = rollout_strips(env, *rollout).get(INTERACTION)
-        return strip or action_strip(rollout.episode.actions, env.action_space)
-    plain = make_world(task_of(env.unwrapped))
-    vector = with_end(*rollout).obs['vector']
-    n_obs = spaces.flatdim(plain.observation_space)
-    if vector.shape[1] != n_obs + spaces.flatdim(plain.action_space) + 2:
-        return rollout_strips(env, *rollout, reveal=False)[INTERACTION]
-    names = tuple(getattr(plain.unwrapped, 'action_names', ()))
-    observed = observation_strip(plain.observation_space, vector[:, :n_obs], code_words(env))
-    return joined(observed, action_strip(rollout.episode.actions, env.action_space, {len(names): names}))
+    groups = [by_name[n].group for n in names]
+    return Strip(predicted[names].to_numpy(float), names, groups, words, column_labels(factors))
 
 
 def played_strips(played: Played, only: str = '') -> dict[str, Strip]:
     """Make the strips of a `Played`; `only` one hidden factor or group."""
     factors = factor_list(played.env)
-    strips = {INTERACTION: _interaction_strip(played.env, played.rollout)}
-    hidden = rollout_strips(played.env, *played.rollout, only=only).get(HIDDEN)
-    if hidden is not None:
-        strips[HIDDEN] = hidden
+    strips = rollout_strips(played.env, *played.rollout, only=only)
+    if INTERACTION not in strips:
+        strips[INTERACTION] = action_strip(played.rollout.episode.actions, played.env.action_space)
+    strips = {name: strips[name] for name in (INTERACTION, HIDDEN) if name in strips}
     if played.predicted is not None:
         strips['Predicted from its memory by a probe'] = _probe_strip(played.predicted, factors, only)
     if played.states is not None and played.states.shape[1]:
-        strips[f'State of its memory ({played.states.shape[1]} units)'] = _state_strip(played.states)
+        strips[_state_words(played.states)] = _state_strip(played.states)
     return {name: s for name, s in strips.items() if len(s.names)}
 
 
@@ -438,7 +433,7 @@ def _played_words(played: Played, task: str, label: str) -> Markup:
     of = f'best of {len(lift)} factors' if len(lift) > 4 else 'hidden factors'
     probe_words = Markup(
         'Accuracy of a probe of its memory, trained on {:,} steps of {} other episodes, {}: {}. '
-        'In brackets the accuracy of the most frequent value.'
+        'In parentheses the accuracy of always predicting the most frequent value.'
     )
     return words + probe_words.format(*played.trained_on, of, best)
 
@@ -446,6 +441,9 @@ def _played_words(played: Played, task: str, label: str) -> Markup:
 _VIEWS = {
     'map': 'Tasks × memories',
     'ranking': 'Ranking',
+    'iqm': 'Ranking by IQM',
+    'better': 'Who beats it',
+    'profiles': 'Profiles',
     'boxes': 'Spread over tasks',
     'agreement': 'Comparison with the paper',
 }
@@ -469,32 +467,113 @@ class _Choice(NamedTuple):
         return dict(metric='mmer' if self.show == 'paper' else self.metric, tasks=self.tasks, methods=self.methods)
 
 
-def _plot_ranking(scores: pd.DataFrame, choice: _Choice) -> go.Figure:
-    """Rank the memories of one source over all its tasks; beside the other source, over the tasks that both have.
+def _one_source(table: _ReturnTable, choice: _Choice) -> tuple[pd.DataFrame, list[str], list[str]]:
+    """Pick the scores of one source, and its memories and tasks; beside the other source, the tasks that both have.
 
     Agents that see the hidden state have no place among those that do not.
     """
+    scores = table.scores
     one = scores if choice.show == 'difference' else scores[(scores['source'] == 'paper') == (choice.show == 'paper')]
     one = one[one['inputs'] != 'state']
     held = one[(one['target'] == 'return') & one['metric'].isin(['mmer', choice.metric])]
     there = (
         {srlviz_name(name) for name in held['method'].unique()},
-        {paper_name(name) for name in held['task'].unique()},
+        {srlviz_name(name) for name in held['task'].unique()},
     )
     methods = [m for m in choice.methods if split_method(m)[0] in there[0] and not sees_state(m)]
-    tasks = [t for t in choice.tasks if paper_name(t) in there[1]]
-    if not methods or not tasks:
-        one, methods, tasks = scores, choice.methods, choice.tasks
+    tasks = [t for t in choice.tasks if srlviz_name(t) in there[1]]
+    return (one, methods, tasks) if methods and tasks else (scores, list(choice.methods), list(choice.tasks))
+
+
+def _plot_ranking(table: _ReturnTable, choice: _Choice) -> go.Figure:
+    """Rank the memories of one source over all its tasks."""
+    one, methods, tasks = _one_source(table, choice)
     rows = choice.rows | dict(methods=methods, tasks=tasks)
     return plot_return_ranking(one, highlight=choice.method, **rows)
 
 
+def _returns_by_task(table: _ReturnTable, choice: _Choice) -> dict[str, dict[str, np.ndarray]]:
+    """Return one number for each memory and task, the mean of its trials: label -> task -> (1,); ours if there are two.
+
+    Only tasks count that all these memories have.
+    """
+    one, methods, tasks = _one_source(table, choice)
+    rows = pick_returns(one, choice.rows['metric'], methods=methods, tasks=tasks)
+    rows = rows[(rows['source'] == 'paper') == (choice.show == 'paper')]
+    means = rows.pivot_table('value', 'task', 'label', observed=True).dropna()
+    if means.empty:
+        raise ValueError('no task has a score of all these memories')
+    return {label: {task: np.array([v]) for task, v in column.items()} for label, column in means.items()}
+
+
+def _interval_figure(found: pd.DataFrame, choice: _Choice, **look) -> go.Figure:
+    """Draw value, low and high of each label, the best on top; a press on a mark chooses this memory."""
+    found = found.assign(data=[['all', choice.show, label] for label in found['label']])
+    notes = ['whiskers: 95% interval, over tasks'] if found['low'].notna().any() else []
+    return plot_intervals(found, highlight=[choice.method], notes=[*look.pop('notes', ()), *notes], **look)
+
+
+def _plot_middle_half(table: _ReturnTable, choice: _Choice) -> go.Figure:
+    """Rank memories by their interquartile mean: the mean return on the middle half of the tasks."""
+    found = return_intervals(_returns_by_task(table, choice), statistic='iqm', over='task')
+    return _interval_figure(
+        found.rename(columns=dict(method='label')),
+        choice,
+        axis=f'interquartile mean of {metric_label(choice.rows["metric"])} (return)',
+        title=f'Mean of the middle half of {found["tasks"].iloc[0]} tasks',
+        notes=['a quarter of the tasks at each end, easy or lost, does not count'],
+    )
+
+
+def _plot_improvement(table: _ReturnTable, choice: _Choice) -> go.Figure:
+    """Draw how probably each other memory is above the chosen one on a task."""
+    returns = _returns_by_task(table, choice)
+    chosen = choice.method if choice.method in returns else next(iter(returns))
+    rows = []
+    for label, of_label in returns.items():
+        if label != chosen:
+            whole = probability_of_improvement(of_label, returns[chosen], over='task').iloc[-1]
+            rows.append(dict(label=label, value=whole['probability'], low=whole['low'], high=whole['high']))
+    if not rows:
+        raise ValueError(f'no other memory has tasks in common with {chosen}')
+    n = len(returns[chosen])
+    return _interval_figure(
+        pd.DataFrame(rows),
+        choice,
+        axis=f'share of {n} tasks on which it is above {chosen}',
+        ends=(-0.03, 1.03),
+        references={'as good': 0.5},
+        title=f'Probability of a higher return than {chosen}',
+    )
+
+
+def _plot_profiles(table: _ReturnTable, choice: _Choice) -> go.Figure:
+    """Draw the share of tasks above each return, of the chosen memory and the best, middle and worst of the others."""
+    returns = _returns_by_task(table, choice)
+    chosen = choice.method if choice.method in returns else next(iter(returns))
+    others = sorted(returns, key=lambda label: -np.mean([*returns[label].values()]))
+    others.remove(chosen)
+    few = dict.fromkeys([chosen, *others[:1], *others[len(others) // 2 :][:1], *others[-1:]])
+    shown = performance_profile({label: returns[label] for label in few}, np.linspace(-1, 1, 101), over='task')
+    fig = plot_return_profiles(shown)
+    n = shown['tasks'].iloc[0]
+    words = f'{metric_label(choice.rows["metric"])} τ'
+    fig.update_xaxes(title=words).update_yaxes(title=f'share of {n} tasks above τ')
+    fig.update_layout(title=f'Share of tasks above each return, {n} tasks', margin_t=56)
+    left_out = len(returns) > len(few)
+    notes = [f'{chosen}, and the best, the middle and the worst of the {len(others)} others'] * left_out
+    return add_notes(fig, *notes, 'bands: 95% interval at each τ, over tasks')
+
+
+_RANKINGS = dict(ranking=_plot_ranking, iqm=_plot_middle_half, better=_plot_improvement, profiles=_plot_profiles)
+
+
 def _plot_view(table: _ReturnTable, choice: _Choice, marked, size: Mapping) -> go.Figure:
-    """Draw one of the four views."""
+    """Draw one of the views."""
     rows, show = choice.rows, choice.show
     cell = choice.task, choice.method
-    if choice.view == 'ranking':
-        return _plot_ranking(table.scores, choice)
+    if choice.view in _RANKINGS:
+        return _RANKINGS[choice.view](table, choice)
     if choice.view == 'boxes':
         return plot_return_boxes(table.scores, show='paper' if show == 'paper' else 'ours', **rows)
     if choice.view == 'agreement':
@@ -502,27 +581,29 @@ def _plot_view(table: _ReturnTable, choice: _Choice, marked, size: Mapping) -> g
     return plot_returns_heatmap(table.scores, show=show, selected=cell, marked=marked, **rows, **size)
 
 
-def _plot_overview(table: _ReturnTable, choice: _Choice, marked=(), half: bool = False) -> go.Figure:
+def _plot_overview(table: _ReturnTable, choice: _Choice, marked=(), **size: int) -> go.Figure:
     """Draw the view of all that passes the filters; an empty figure with the reason if nothing does.
 
     Parameters
     ----------
     marked : (task, memory) that have an agent
-    half : as wide as half a page
+    size : width and height of its place; that of the page by default
     """
     if not choice.tasks or not choice.methods:
         return blank_figure('No task or memory passes the filters.')
     try:
-        fig = _plot_view(table, choice, marked, _HALF_PAGE if half else {})
+        fig = _plot_view(table, choice, marked, size)
     except ValueError as problem:
         return blank_figure(str(problem).partition(';')[0])
-    if half:
+    if size:
         fig.update_layout(width=None, title_font_size=14)
-        fig.layout.height = min(fig.layout.height, _HALF_PAGE['height'])
+        fig.layout.height = min(fig.layout.height, size.get('height', fig.layout.height))
     return fig
 
 # %% ../../../nbs/08_widgets/agents/03_returns.ipynb #7e4c5e99
 _MIN_CURVES, _MAX_CURVES = 200, 300  # height in pixels of learning curves in half a page
+_CURVES_TOP = 36  # their margin below the title
+_LEGEND = 56  # height in pixels of two further lines of a legend
 _WATCH = 44  # height in pixels of the button above them, with margins
 
 
@@ -530,12 +611,15 @@ def _memory_figure(table: _ReturnTable, choice: _Choice, half: bool) -> go.Figur
     """Draw a memory on all tasks."""
     tasks = table.measured(choice.tasks or table.tasks[1:], choice.show) or table.tasks[1:]
     line = 14
-    if half:  # 155 pixels are title, note, axis and legend
-        line = int(np.clip((_HALF_PAGE['height'] - 155) / len(tasks), 9, 14))
+    if half:  # 155 pixels are title, note, axis and a line of the legend
+        line = int(np.clip((_HALF_PAGE['height'] - 155 - _LEGEND) / len(tasks), 9, 14))
     try:
-        return plot_memory_returns(table.scores, choice.method, metric=choice.metric, tasks=tasks, line=line)
+        fig = plot_memory_returns(table.scores, choice.method, metric=choice.metric, tasks=tasks, line=line)
     except ValueError as problem:
         return blank_figure(str(problem))
+    if half:
+        fig.update_layout(height=fig.layout.height + _LEGEND, margin_b=fig.layout.margin.b + _LEGEND)
+    return fig
 
 
 def _curves_figure(of_task: pd.DataFrame, choice: _Choice, methods: Sequence[str]) -> go.Figure:
@@ -550,7 +634,10 @@ def _curves_figure(of_task: pd.DataFrame, choice: _Choice, methods: Sequence[str
             f'No learning curve on {choice.task}:<br>the paper has none, and the table has none of ours.'
         )
     words = 'largest mean return so far' if choice.best else 'mean return of each epoch'
-    return fig.update_layout(title=f'{choice.task}: {words}', height=_MAX_CURVES)
+    fig.update_layout(title=f'{choice.task}: {words}', height=_MAX_CURVES, margin_t=_CURVES_TOP)
+    others = 'pale: the others' if chosen else ''
+    sighted = 'dotted: sees the hidden state' if any(map(sees_state, names or known)) else ''
+    return add_notes(fig, ', '.join(filter(None, (chosen and f'bold: {chosen}', others, sighted))))
 
 
 def _bars_figure(of_task: pd.DataFrame, choice: _Choice, methods: Sequence[str], line: int = 19) -> go.Figure:
@@ -579,7 +666,7 @@ def _detail_figures(table: _ReturnTable, choice: _Choice, half: bool = False) ->
         bars = _bars_figure(of_task, choice, methods, line)
         if curves.data:
             height = int(np.clip(height - bars.layout.height, _MIN_CURVES, _MAX_CURVES))
-            curves.update_layout(height=height, margin=dict(t=36, b=48), showlegend=False)
+            curves.update_layout(height=height, margin_b=48, showlegend=False)
             if height < 260:
                 curves.update_yaxes(title_text='')  # longer than the axis; the title says the same
     return [fig.update_layout(**small) for fig in (curves, bars)]
@@ -618,7 +705,8 @@ class _AgentView:
         factors = factor_list(played.env)
         film, (rows, values) = played_film(played), step_table(played.rollout, factors)
         n = len(played.rollout.episode) + 1
-        self.player.show(film, value=0, label=label, table=rows, table_values=values, n=n if film is None else None)
+        t = busiest_step([played.rollout.episode])[1]
+        self.player.show(film, value=t, label=label, table=rows, table_values=values, n=n if film is None else None)
         self.words.value = words
         names = dict.fromkeys(f.group or f.name for f in factors)
         self.factor.options = [('all', ''), *((pretty(n), n) for n in names)]
@@ -628,9 +716,10 @@ class _AgentView:
         self.plot.figure = _plot_played(played, only=only, height=640)
 
 # %% ../../../nbs/08_widgets/agents/03_returns.ipynb #b6419f51
-_HINT = 'Click a cell to see its curves and its task, a mean (or the menu Task) to see a memory on all tasks.'
+_HINT = 'Click a cell or a dot to see its curves and its task, a mean (or the menu Task) to see a memory on all tasks.'
 _COMPARABLE = (
-    ' MMER: the largest of {}. In parentheses, crossed or open: popgym changed after the paper, not comparable.'
+    ' MMER is the largest mean return of an epoch: of {}. popgym changed some tasks after the paper: its scores there '
+    '(in parentheses, crosses, open circles) cannot be compared with ours.'
 )
 _NO_AGENTS = Markup(
     ' To watch agents play, pass them: <code>MMERDashboard(scores, agents={{(task, memory): policy}})</code>.'
@@ -664,9 +753,10 @@ class MMERDashboard(Board, Explorer):
         Choice('metric', 'Metric', lambda b: b.table.metrics, lambda b, v: metric_label(v), width=150),
         Choice('tag', 'Tag', lambda b: b.table.tags, _word_or_all, width=155),
         Choice('difficulty', 'Difficulty', lambda b: b.table.levels, _word, width=150),
-        Choice('task', 'Task', lambda b: b.table.tasks, _word_or_all, read=paper_name, width=290, place='cell'),
+        Choice('task', 'Task', lambda b: b.table.tasks, _word_or_all, read=srlviz_name, width=290, place='cell'),
         Choice('method', 'Memory', lambda b: b.table.methods, _word, read=srlviz_name, width=200, place='cell'),
     )
+    guide = 'Press a cell to see how a memory learned a task, then watch its agent play and what its memory knows.'
     heat_label = 'returns of tasks and memories; the menus Task and Memory choose the same'
     view, show, metric = (traitlets.Unicode(v) for v in ('map', 'ours', 'mmer'))
     tag, difficulty, task, method = (traitlets.Unicode(v) for v in ('all', 'all', 'all', ''))
@@ -762,8 +852,11 @@ class MMERDashboard(Board, Explorer):
         choice = self._current_choice()
         return choice._replace(task='', method='') if self.view == 'map' else choice
 
-    def plot_map(self, half: bool = False) -> go.Figure:
-        return _plot_overview(self.table, self._current_choice(), self.marked, half=half)
+    def plot_map(self, **size: int) -> go.Figure:
+        return _plot_overview(self.table, self._current_choice(), self.marked, **size)
+
+    def room(self) -> dict[str, int]:
+        return _HALF_PAGE
 
     def figure(self) -> go.Figure:
         """Draw the static form: all tasks and memories, or the agent."""
@@ -888,18 +981,20 @@ class MMERDashboard(Board, Explorer):
         self.scope = W.VBox([])
         self.sides = columns([self.heat], [self.watch, *self.details])
         self.stage = columns([self.agent.left], [self.agent.right])
-        look = dict(rows=3, layout=dict(width='200px', flex='0 0 auto'), style=dict(description_width='initial'))
-        several = W.SelectMultiple(options=self.table.methods, value=self.methods, description='Only', **look)
+        look = dict(rows=8, layout=dict(width='200px', flex='0 0 auto'), style=dict(description_width='initial'))
+        several = W.SelectMultiple(
+            options=self.table.methods, value=self.methods, description=f'Only, of {len(self.table.methods)}', **look
+        )
         several.tooltip = 'memories to show; Ctrl or Shift selects several'
         self.best_box = W.Checkbox(description='curves: largest so far', indent=False, layout=dict(width='170px'))
         self.best_box.tooltip = 'draw the largest mean return so far, as the paper does, instead of that of each epoch'
         whole = self.menu_row('map')
         cell = self.menu_row('cell', self.best_box, self.again, self.edit, self.agent.factor)
-        lines = W.VBox([whole, row(self.back, cell)])
+        lines = W.VBox([whole, row(self.back, cell), self.status])
         lines.layout.flex, lines.layout.overflow = '1 1 0%', 'visible'
         self.on_stage = [self.back, self.again, self.edit, self.agent.factor]
         self.off_stage = [whole, several, self.best_box]
-        self.children = [W.HBox([lines, several]), self.status, self.sides, self.stage, self.scope]
+        self.children = [W.HBox([lines, several]), self.sides, self.stage, self.scope]
         self.bind(best=self.best_box, methods=several, factor=self.agent.factor)
         for plot in self.details:
             self.on(plot, 'clicked', self.press)

@@ -672,6 +672,11 @@ class NearestFrames(Explorer):
     0.3 s, then call `find()`, or click its button). Parts: `query`, `lookup`, `trail`.
     """
 
+    verb = 'nearest frames'
+    guide = (
+        'Move to a frame to see the frames whose codes are nearest to it: what they share with it the code knows, and '
+        'what differs it does not tell apart.'
+    )
     episode, t, k = traitlets.Int(0), traitlets.Int(0), traitlets.Int(6, min=1, max=24)
     camera = traitlets.Unicode('')
     method, factor = (traitlets.Unicode(None, allow_none=True) for _ in range(2))

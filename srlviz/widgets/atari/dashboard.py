@@ -33,6 +33,7 @@ from ..views import PlotView
 
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #09ad7ffc
 _VIEWS = {'scores': 'Scores', 'conditioning': 'Raw against standardized', 'ranks': 'Ranks, raw and standardized'}
+_COVERAGES = {'all games': 'scored in all games', 'some games': 'scored in some games'}
 _VALUE_LABELS = dict(
     random='random agent', ppo='PPO agent', raw='raw codes', standardized='standardized codes', both='both'
 )
@@ -91,6 +92,19 @@ class _GameTable:
         rows = rows[(rows['source'] != 'paper') & (rows['metric'] == metric)]
         return list(rows['label'].unique()) or ['']
 
+    def coverage(self, metric: str, data: str) -> dict[str, list[str]]:
+        """List our encoders by whether a probe of them has every game, 'all games', or not, 'some games'."""
+        return self.cached('coverage', self._coverage, metric, data)
+
+    def _coverage(self, metric, data):
+        rows = pick_scores(self.means, data=data, paper=[])
+        rows = rows[(rows['metric'] == metric) & (rows['group'] == 'all') & (rows['task'] != 'all')]
+        n_games = rows.groupby(['method', 'label'], observed=True)['task'].nunique()
+        n_games = n_games.groupby('method', observed=True).max()
+        has_all = n_games == n_games.max()
+        found = {'all games': list(n_games.index[has_all]), 'some games': list(n_games.index[~has_all])}
+        return {name: methods for name, methods in found.items() if methods}
+
     def factors(self, task: str, metric: str, conditioning: str, data: str, source: str = 'both') -> ProbeScores | None:
         """Return the scores of the factors of a game; None if there are none of ours."""
         if task == 'all':
@@ -148,8 +162,12 @@ def _games_figure(table: _GameTable, choice: _Choice, room: Mapping) -> go.Figur
             fig = plot_rank_change(table.means, game=task, methods=most, **rest)
             return fig.update_layout(margin_r=150, width=room['width'], legend_font_size=11) if room else fig
         picked = rest | choice.of('conditioning') | dict(paper=[] if choice.source == 'ours' else table.paper)
-        picked |= dict(methods=[]) if choice.source == 'paper' else {}
-        return plot_games_heatmap(table.means, games=table.tasks[1:], **picked, **room)
+        if choice.source == 'paper':
+            methods = []
+        else:
+            methods = table.coverage(choice.metric, choice.data).get(choice.coverage)
+        games = None if choice.coverage == 'some games' else table.tasks[1:]
+        return plot_games_heatmap(table.means, games=games, methods=methods, **picked, **room)
     except ValueError as problem:
         return blank_figure(str(problem))
 
@@ -364,8 +382,9 @@ class AtariDashboard(Board, Explorer):
     paper : as in `pick_scores`;  marks : as in `FrameBrowser`;  interactive : as in `Explorer`
 
     Traits: view ('scores', 'conditioning', 'ranks'), source ('ours', 'both', 'paper'), metric, conditioning ('raw',
-    'standardized', 'both'), data ('random', 'ppo'), task ('all' for the mean over games), method (label of one of ours,
-    '' for none), factor ('' for none). Parts: `detail`, the right side, with `probe`; `frames`.
+    'standardized', 'both'), data ('random', 'ppo'), coverage ('all games', 'some games': of the methods that have
+    them), task ('all' for the mean over games), method (label of one of ours, '' for none), factor ('' for none).
+    Parts: `detail`, the right side, with `probe`; `frames`.
     """
 
     choices = (
@@ -374,6 +393,14 @@ class AtariDashboard(Board, Explorer):
         Choice('metric', 'Metric', lambda b: b.table.metrics, lambda b, v: metric_label(v), width=175),
         Choice('conditioning', 'Probes on', lambda b: b.table.conditionings, _word('conditioning'), width=215),
         Choice('data', 'Frames of', lambda b: b.table.datas, _word('data'), width=190),
+        Choice(
+            'coverage',
+            'Methods',
+            lambda b: b.coverages(),
+            lambda b, v: _COVERAGES[v],
+            needs=('view', 'source', 'metric', 'data'),
+            width=240,
+        ),
         Choice('task', 'Game', lambda b: b.table.tasks, _word('task'), width=200, of_map=False),
         Choice(
             'method',
@@ -386,7 +413,12 @@ class AtariDashboard(Board, Explorer):
         ),
     )
     heat_label = 'scores of games and methods; the menu Game chooses the same rows'
+    guide = (
+        'Press a game to see which of its variables an encoder knows, and a variable to see the frames where the probe '
+        'is wrong: a mean over games hides both.'
+    )
     view, source, metric, conditioning = (traitlets.Unicode(v) for v in ('scores', 'ours', 'f1', 'both'))
+    coverage = traitlets.Unicode('all games')
     data, task, method, factor = (traitlets.Unicode(v) for v in ('random', 'all', '', ''))
 
     def __init__(
@@ -428,6 +460,11 @@ class AtariDashboard(Board, Explorer):
     def methods(self) -> list[str]:
         return self.offers('method')
 
+    def coverages(self) -> list[str]:
+        """List which methods the map of scores can show: those with all games, and others."""
+        is_of_scores = self.view == 'scores' and self.source != 'paper'
+        return [*(self.table.coverage(self.metric, self.data) if is_of_scores else ())] or ['all games']
+
     @traitlets.validate('factor')
     def _is_factor(self, proposal):
         factors = self.detail.probe.scores.factors if self.detail.probe else ()
@@ -466,8 +503,8 @@ class AtariDashboard(Board, Explorer):
     def map_key(self) -> tuple:
         return *super().map_key(), self.task if self.view == 'ranks' else ''
 
-    def plot_map(self, half: bool = False) -> go.Figure:
-        return _games_figure(self.table, self._current_choice(), HALF_PAGE if half else {})
+    def plot_map(self, **size: int) -> go.Figure:
+        return _games_figure(self.table, self._current_choice(), size)
 
     def figure(self) -> go.Figure:
         """Draw the static form: the games."""
@@ -476,7 +513,11 @@ class AtariDashboard(Board, Explorer):
     def figures(self) -> list[go.Figure]:
         """Draw games, categories, raw against standardized codes, and the factors of the game."""
         choice = self._current_choice()
-        figures = [self.figure(), _category_figure(self.table, choice, {})]
+        figures = [self.figure()]
+        if self.view == 'scores':
+            others = [name for name in self.coverages() if name != self.coverage]
+            figures += [_games_figure(self.table, _Choice(choice | dict(coverage=name)), {}) for name in others]
+        figures.append(_category_figure(self.table, choice, {}))
         if self.view != 'conditioning':
             other = _games_figure(self.table, _Choice(choice | dict(view='conditioning')), {})
             figures += [other] if other.data else []

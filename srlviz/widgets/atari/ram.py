@@ -448,6 +448,8 @@ class RAMExplorer(Explorer):
     (`find_bytes()` finds the bytes that predict it; None without a recording).
     """
 
+    verb = 'RAM'
+    guide = 'Choose a byte and drag its value: the picture shows what the running game keeps in it.'
     address, value, frames = traitlets.Int(0, min=0), traitlets.Int(0, min=0, max=255), traitlets.Int(2, min=1, max=60)
     view, box = traitlets.Unicode('values'), _Box()
 

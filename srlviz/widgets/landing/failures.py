@@ -26,6 +26,7 @@ from srlviz.evaluate.prediction.detection import (
 )
 from ...figures.landing.failures import plot_both_kinds, plot_calibration, plot_failure_curves
 from ...core.metrics import number
+from ...core.result_tables import counted
 from ...figures.landing.targets import MEAN, encoder_label, label_words, output_words, target_rank
 from ..base import Explorer, SafeHTML, busy, check_choice, columns, menu, on_change, row
 from .flights import check_flights
@@ -145,6 +146,7 @@ def _percent(share: float) -> str:
 
 # %% ../../../nbs/08_widgets/landing/03_failures.ipynb #dc138ae0
 _MAX_CURVES = 6  # encoders drawn at first
+_FEW_WINDOWS = 5  # of one kind: fewer have a note
 _COLUMNS = [
     dict(label='', kind='text', width='76px'),
     dict(label='flight', kind='text', width='minmax(0, 1fr)'),
@@ -161,7 +163,8 @@ class FailureExplorer(Explorer):
     ----------
     results : (method, n_codes, inputs), or a name -> result of `score_targets`
     flights : the recording that the windows were cut from; None if flights cannot be opened
-    factor, method : initial failure and label of an encoder; the first if ''
+    factor, method : initial failure and label of an encoder; if '', the first failure that is detected better than
+        chance, and the encoder with its highest AUROC
     methods : encoders whose curves are drawn with it; the first six if None
     threshold : None for the one with the largest difference of recall and false alarm rate
     interactive : see `Explorer`
@@ -172,6 +175,10 @@ class FailureExplorer(Explorer):
     the table of the list: windows or flights, and those nearest to the threshold if none is misclassified.
     """
 
+    guide = (
+        'Press a curve or a bar to set the threshold of the alarm, and a row to open its flight: you see how many '
+        'failures are found for how many false alarms, and which flights are misclassified.'
+    )
     factor, method, kind, flight = (traitlets.Unicode(v) for v in ('', '', 'windows', ''))
     methods, threshold, opened = Several(), traitlets.Float(0.0), traitlets.Bool(False)
     episode, t, row = traitlets.Int(-1), traitlets.Int(0), traitlets.Int(0)
@@ -194,9 +201,10 @@ class FailureExplorer(Explorer):
         self._curves = {}
         self.flights = None if flights is None else check_flights(flights)
         self.hz = float((self.flights.hz if self.flights is not None else None) or 5.0)
-        self.factor = factor or self.failures.names[0]
+        self.factor = factor or self._telling_failure()
         encoders = [m for m in self.failures.encoders[self.factor] if m.split(' · ')[0] != MEAN]
-        self.method = encoder_label(method) if method else (encoders or self.failures.encoders[self.factor])[0]
+        known = encoders or self.failures.encoders[self.factor]
+        self.method = encoder_label(method) if method else max(known, key=lambda m: self._area(m, self.factor))
         self.methods = tuple(encoders[:_MAX_CURVES] if methods is None else methods)
         self._lay_out()
         self._set_slider(threshold)
@@ -335,6 +343,7 @@ class FailureExplorer(Explorer):
             [self.curves, self.calibration],
             [self.kinds, self.slider, self.counts, row(self.menus['kind'], self.nothing), self.list],
         )
+        self.left, _ = self.sides.children
         self.children = [self.filters, self.sides, self.opened_flight.box]
         self.bind(**self.menus, methods=self.several, threshold=self.slider)
         self.on(self.curves, 'clicked', self.press_curve)
@@ -342,12 +351,25 @@ class FailureExplorer(Explorer):
         self.on(self.list, 'picked', lambda picked: self.open_row(picked[0]) if picked else None)
         self.add_class('srlviz-failures')
 
-    def _curves_of(self, method: str):
-        """Return the curves of an encoder for the chosen failure, computed once."""
-        key = (method, self.factor)
+    def _curves_of(self, method: str, factor: str = ''):
+        """Return the curves of an encoder for a failure, the chosen one by default, computed once."""
+        key = (method, factor or self.factor)
         if key not in self._curves:
-            self._curves[key] = detection_curves(*self.failures.pair(method, self.factor))
+            self._curves[key] = detection_curves(*self.failures.pair(*key))
         return self._curves[key]
+
+    def _area(self, method: str, factor: str) -> float:
+        """Return the AUROC of an encoder for a failure; 0 if all windows have it, or none."""
+        return float(np.nan_to_num(self._curves_of(method, factor).auroc))
+
+    def _telling_failure(self) -> str:
+        """Return the first failure that an encoder detects better than chance; if there is none, the best detected."""
+        areas = {}
+        for factor, encoders in ((k, self.failures.encoders[k]) for k in self.failures.names):
+            areas[factor] = max(self._area(m, factor) for m in encoders)
+            if areas[factor] > 0.5:
+                return factor
+        return max(areas, key=areas.get)
 
     def _shown_methods(self) -> list[str]:
         """List the encoders whose curves are drawn, the chosen one first."""
@@ -361,19 +383,24 @@ class FailureExplorer(Explorer):
         name = output_words(self.factor)
         drawn = {m: self._curves_of(m) for m in shown}
         self.curves.figure = plot_failure_curves(drawn, first=self.method, threshold=self.threshold, height=284)
-        title = f'{present.sum():,} windows with {name} (up), {(~present).sum():,} without (down)'
+        title = f'{counted(present.sum(), "window")} with {name} (up), {(~present).sum():,} without (down)'
         self.kinds.figure = plot_both_kinds(present, predicted, self.threshold, title=title)
         self.counts.value = _counts_html(present, predicted, self.threshold)
         if curves:
             self._draw_calibration(shown)
         self._list_flights()
-        hint = 'Click a curve or a bar to move the threshold'
-        hint += ', a row of the list to open its flight at the worst window.' if self.flights is not None else '.'
-        if present.all():
-            hint += ' All test windows have this failure.'
-        elif not present.any():
-            hint += ' No test window has this failure, so detection cannot be measured.'
-        self.status.show_message(hint)
+        is_measured = present.any() and not present.all()
+        self.left.layout.display = '' if is_measured else 'none'
+        self.sides.remove_class('srlviz-alone') if is_measured else self.sides.add_class('srlviz-alone')
+        note = ''
+        if not is_measured:
+            which = 'Each' if present.any() else 'None'
+            note = f'{which} of the {len(present):,} test windows has this failure, so its detection '
+            note += 'cannot be measured. Only the predictions are shown.'
+        elif min(present.sum(), (~present).sum()) < _FEW_WINDOWS:
+            few, which = min((present.sum(), 'with'), ((~present).sum(), 'without'))
+            note = f'Only {counted(few, "test window")} {which} this failure: other flights may give other curves.'
+        self.status.show_message(note)
 
     def _list_flights(self):
         """Fill the list: windows, misclassified flights, or, if there are none, those nearest to the threshold."""
@@ -402,8 +429,10 @@ class FailureExplorer(Explorer):
             look = dict(title='Calibration', axes=('predicted probability', 'observed frequency'))
         else:
             pairs = {m: failures.predictions.pair(m, failures.target(m, factor), factor) for m in shown}
-            look = dict(title='Calibration (no predicted probabilities)')
+            look = dict(title='True over predicted strength; no probabilities are predicted')
         tables = {m: calibration_table(*pair) for m, pair in pairs.items() if pair is not None}
+        is_curve = len(tables[self.method]) > 1
+        self.calibration.layout.display = '' if is_curve else 'none'
         self.calibration.figure = plot_calibration(tables, first=self.method, height=212, **look)
 
     def _set_slider(self, threshold: float | None = None):

@@ -44,10 +44,11 @@ from srlviz.figures.landing.flights import (
     short_name,
     event_table,
     place_name,
+    touchdown,
 )
 from ...figures.style import pretty
 from ..base import Explorer, SafeHTML, button, check_choice, check_index, menu, on_change, row
-from ..frames import NO_EPISODE
+from ..frames import NO_EPISODE, check_episodes
 from srlviz.widgets.sensors import (
     Reading,
     RowList,
@@ -131,20 +132,23 @@ def flight_info(recording: Recording) -> FlightInfo:
     return FlightInfo(recording.hz or HZ, beams_of(recording), units, labels, event_labels(factors), names, groups)
 
 # %% ../../../nbs/08_widgets/landing/00_flights.ipynb #971474b2
-def _flight_facts(episode: Episode, units: Mapping[str, str] | None = None) -> list[tuple[str, str]]:
-    """List the factors that are constant over a flight, as pairs of label and value; unknown values are left out."""
-    facts = []
+def _flight_facts(episode: Episode, info: FlightInfo) -> dict[str, list[tuple[str, str]]]:
+    """List the factors that are constant over a flight, as pairs of label and value by group; unknown ones are left
+    out."""
+    by_group = {}
     for name, value in episode.factors.items():
         text = format_value(value) if not value.shape else ''
         if text in ('nan', '') or name in _NOT_SUMMARISED:
             continue
-        unit = (units or {}).get(name, '')
+        unit = info.units.get(name, '')
         if (name, unit) in _FACTS:
             label, written = _FACTS[name, unit]
-            facts.append((label, written(np.asarray(value)[()])))
+            text = written(np.asarray(value)[()])
         else:
-            facts.append((pretty(name).lower(), f'{text} {unit}'.strip().replace(' °', '°')))
-    return facts
+            label, text = pretty(name).lower(), f'{text} {unit}'.strip().replace(' °', '°')
+        group = info.groups.get(name, '').split('|')[0] or 'conditions'
+        by_group.setdefault(group, []).append((label.removeprefix(group).strip(), text))
+    return by_group
 
 
 _FACTS = {
@@ -179,8 +183,11 @@ def _facts_html(
     rows = zip(began['text'], began['name'], began['value'], began['t'])
     event = Markup('{} <i>from {:.0f} s, {}</i>').format
     happened = Markup(' · ').join(event(w, t / hz, format_strength(n, v)) for w, n, v, t in rows)
-    pairs = (Markup('<i>{}</i> {}').format(k, v) for k, v in _flight_facts(episode, info.units))
-    return _line([*first, happened or Markup('<i>no perturbation</i>')]) + _line(pairs)
+    lines = [_line([*first, happened or Markup('<i>no perturbation</i>')])]
+    for group, facts in _flight_facts(episode, info).items():
+        pairs = [Markup('<i>{}</i> {}').format(k, v) for k, v in facts]
+        lines.append(_line([Markup('<b>{}</b>').format(group), *pairs]))
+    return Markup('').join(lines)
 
 
 def _line(parts: Iterable[str]) -> Markup:
@@ -253,6 +260,17 @@ class _FlightReading(Reading):
         self.events = found
 
     posed = property(lambda self: all(n in self.episode.factors for n in _POSE), doc="True if its position is known.")
+
+    @property
+    def first_step(self) -> int:
+        """The step to open at: two seconds after the first perturbation; without one, two seconds before touchdown."""
+        seconds = 2 * self.info.hz
+        down = touchdown(self.episode.factors) if self.posed else None
+        if len(self.events):
+            t = self.events['t'].min() + seconds
+        else:
+            t = 0 if down is None else down - seconds
+        return int(np.clip(t, 0, len(self.values) - 1))
 
     def changing(self) -> list[str]:
         """List the factors that change over time."""
@@ -390,8 +408,15 @@ class FlightBrowser(SensorBrowser):
     flights : table of the flights, as for `fleet_table`; None infers perturbations from the factors
     look : episode, t, against, chosen, interactive of a SensorBrowser
 
-    Traits: those of a SensorBrowser.
+    Traits: those of a SensorBrowser. A flight opens two seconds after its first perturbation, or else before touchdown.
     """
+
+    verb = 'one flight'
+    guide = (
+        'Press play, or a plot to go to that moment: you see what the camera sees, how the instruments react to a '
+        'failure, and how far the airliner is from the glide slope.'
+    )
+    beside = None  # a list of flights
 
     def __init__(
         self,
@@ -403,6 +428,21 @@ class FlightBrowser(SensorBrowser):
     ):
         super().__init__(recording, adapter=_FlightAdapter(sensors, flights), **look)
         self.add_class('srlviz-flight')
+
+    def show_beside(self, flights: W.Widget):
+        """Show a list of flights beside the film, in place of the menu of episodes."""
+        self.beside = flights
+        self.episodes.episode.layout.display = 'none'
+        self.children = [self.sides, self.parts.cursor]
+        self.arrange()
+
+    def arrange(self):
+        super().arrange()
+        if self.beside is not None:
+            parts, paths = self.parts, self.adapter.paths
+            left, right = self.sides.children
+            left.children = [self.beside, paths.facts, paths.profile, paths.map, parts.picker]
+            right.children = [parts.film, self.menus, parts.window, parts.scroll, self.status]
 
     hz = property(lambda self: self.adapter.info.hz, doc="Rows per second.")
     events = property(lambda self: self.reading.events, doc="Table of perturbations and their times.")
@@ -577,7 +617,7 @@ class _FleetMenus(W.HBox):
 
 # %% ../../../nbs/08_widgets/landing/00_flights.ipynb #b46bc67c
 class _FleetList:
-    """List of the flights that pass the filters, with buttons for back, previous and next.
+    """List of the flights that pass the filters, with buttons for previous, next and the list alone.
 
     Parameters
     ----------
@@ -590,15 +630,14 @@ class _FleetList:
         self.act = act
         self.at = NO_EPISODE
         self.words = SafeHTML()
-        self.hint = SafeHTML(_HINT)
-        self.rows = RowList(header=True, height=min(28 * len(table) + 2, 480), label='flights')
-        self.rows.columns, self.rows.rows = _fleet_rows(table, info)
+        self.rows = RowList(header=True, label='flights')
+        self.columns, self.full_rows = _fleet_rows(table, info)
         self.rows.empty = 'no flight matches'
         self.rows.observe(lambda change: act(change['new'][0]) if change['new'] else None, 'picked')
-        self.back = button('back to the list', lambda: act(NO_EPISODE))
+        self.alone = button('list alone', lambda: act(NO_EPISODE), 'show the list without a flight, with more columns')
         self.previous = button('previous', lambda: self.step(-1), 'open the previous flight of the list')
         self.next = button('next', lambda: self.step(1), 'open the next flight of the list')
-        self.line = row(self.back, self.previous, self.next, self.words, self.hint)
+        self.line = row(self.previous, self.next, self.alone, self.words)
 
     def step(self, by: int):
         """Open the previous or the next flight of the list."""
@@ -616,34 +655,44 @@ class _FleetList:
         self.words.value = Markup('<span role="status">{}</span>').format(words)
 
     def open(self, i: int):
-        """Hide the list for flight i, or show it if i is -1."""
-        self.at, self.rows.picked = i, [] if i == NO_EPISODE else [i]
-        for part in (self.rows, self.hint):
-            part.layout.display = '' if i == NO_EPISODE else 'none'
-        for part in (self.back, self.previous, self.next):
-            part.layout.display = 'none' if i == NO_EPISODE else ''
+        """Mark flight i, and show the columns that fit beside it; all columns if i is -1."""
+        is_alone = i == NO_EPISODE
+        columns = [k for k, column in enumerate(self.columns) if is_alone or column['label'] in _BESIDE]
+        with self.rows.hold_sync():
+            if len(columns) != len(self.rows.columns):
+                self.rows.columns = [self.columns[k] for k in columns]
+                self.rows.rows = [[values[k] for k in columns] for values in self.full_rows]
+            self.at, self.rows.picked = i, [] if is_alone else [i]
+            self.rows.height = min(28 * len(self.table) + 2, 480 if is_alone else 198)
+        for part in (self.alone, self.previous, self.next):
+            part.layout.display = 'none' if is_alone else ''
 
 
-_HINT = Markup('<span class="srlviz-hint">click a row to open its flight, a heading to sort</span>')
+_BESIDE = ('#', 'runway', 'outcome', 'perturbations')  # columns beside an open flight
 
 # %% ../../../nbs/08_widgets/landing/00_flights.ipynb #25af031e
 class FleetBrowser(Explorer):
-    """Browse many flights: a list with one row each, and the chosen flight in place of the list.
+    """Browse many flights: a list with one row each, and the chosen flight beside it.
 
     Parameters
     ----------
     recording : of flights
     table : as for `fleet_table`, such as `srlviz.data.landing.flight_table(recording)`; None reads every flight
     sensors : table of sensors, for the FlightBrowser
-    episode : flight to open; -1 for none
+    episode : flight to open; -1 for the list alone
 
     Traits: outcome, event, airport, split ('' for all), condition and within (a column of the table and its range),
-    episode (the open one, -1 for none).
+    episode (the open one, -1 for none), t (the step of the open flight).
     """
 
+    verb = 'flights'
+    guide = (
+        'Press a row to open its flight, or filter the list by outcome or failure: you see which flights went wrong, '
+        'and when.'
+    )
     outcome, event, airport, split, condition = (traitlets.Unicode('') for _ in range(5))
     within = traitlets.Tuple()
-    episode = traitlets.Int(NO_EPISODE)
+    episode, t = traitlets.Int(NO_EPISODE), traitlets.Int(0)
 
     def __init__(
         self,
@@ -651,7 +700,7 @@ class FleetBrowser(Explorer):
         table: pd.DataFrame | None = None,
         sensors: pd.DataFrame | None = None,
         *,
-        episode: int = NO_EPISODE,
+        episode: int = 0,
         interactive: bool | None = None,
     ):
         super().__init__(interactive)
@@ -667,18 +716,24 @@ class FleetBrowser(Explorer):
         self.flights = _FleetList(self.table, self.info, lambda i: setattr(self, 'episode', i))
         self.list = self.flights.rows
         self.bind(**{trait: (self.menus, trait) for trait in (*self.menus.menus, 'within')})
-        self.children = [self.menus, self.flights.line, self.list, self.place, self.status]
+        self.children = [self.menus, self.flights.line, self.place, self.status]
         self.add_class('srlviz-fleet')
         self.start_reacting()
         self._find()
-        self.flights.open(NO_EPISODE)
         self.episode = episode
+        if episode == NO_EPISODE:
+            self._show()
 
     @traitlets.validate('episode')
     def _is_flight(self, proposal):
         i = proposal['value']
         n = len(self.recording)
         return i if i == NO_EPISODE else check_index('episode', i, n, 'there are, besides -1 for none,')
+
+    @traitlets.validate('t')
+    def _is_step(self, proposal):
+        t = proposal['value']
+        return t if self.browser is None else check_episodes('t', t, self.recording, self.browser.episode)
 
     @traitlets.validate('outcome', 'airport', 'split', 'event', 'condition')
     def _is_known(self, proposal):
@@ -690,19 +745,25 @@ class FleetBrowser(Explorer):
 
     @on_change('episode')
     def _on_episode(self, _):
+        self._show()
+
+    def _show(self):
+        """Show the open flight beside the list, or the list alone."""
         self.flights.open(self.episode)
-        listed = self.episode == NO_EPISODE
-        self.menus.layout.display, self.place.layout.display = ('', 'none') if listed else ('none', '')
-        if listed:
+        if self.episode == NO_EPISODE:
+            self.place.children = [self.list]
             return
         if self.browser is None:
             look = dict(flights=self.table, episode=self.episode, interactive=True)
             self.browser = FlightBrowser(self.recording, self.sensors, **look)
+            self.browser.show_beside(self.list)
             self.browser.observe(lambda change: setattr(self, 'episode', change['new']), 'episode')
-            self.bind(hovered=(self.browser, 'hovered'))
-            self.place.children = [self.browser]
+            self.t = self.browser.t
+            self.bind(hovered=(self.browser, 'hovered'), t=(self.browser, 't'))
         elif self.browser.episode != self.episode:
-            self.browser.seek(self.episode)
+            self.browser.episode = self.episode
+            self.browser.t = self.browser.reading.first_step
+        self.place.children = [self.browser]
 
     def clear(self):
         """Show all flights."""
@@ -712,8 +773,8 @@ class FleetBrowser(Explorer):
         filters = self.outcome, self.event, self.airport, self.split, self.condition, self.within
         found = find_flights(self.table, *filters)
         self.flights.show(found)
-        if self.episode not in found:
-            self.episode = NO_EPISODE
+        if self.episode != NO_EPISODE and self.episode not in found:
+            self.episode = int(found[0]) if len(found) else NO_EPISODE
 
     def found(self) -> Recording:
         """Return the listed flights as a recording."""
@@ -722,6 +783,10 @@ class FleetBrowser(Explorer):
     def figure(self) -> go.Figure:
         """Draw the static form: a bar for each listed flight."""
         return plot_fleet(self.table.iloc[self.list.shown], labels=self.info.events)
+
+    def figures(self) -> list[go.Figure]:
+        """Draw the list and the open flight."""
+        return [self.figure()] if self.episode == NO_EPISODE else [self.figure(), self.browser.figure()]
 
     def __repr__(self):
         listed = f'{len(self.list.shown)} of {len(self.table)} flights'

@@ -201,7 +201,7 @@ class _ReconstructionParts:
         )
         self.cursor = StepCursor(channel=self.player.channel, within='srlviz-reconstructions', kinds=['line', 'line'])
         self.picker = FramePicker(label='frames with the largest errors: true, reconstructed, difference')
-        self.worst_words = SafeHTML('Largest errors')
+        self.worst_words = SafeHTML('Largest errors; press a frame to go there')
         self.list = RowList(multiple=True, header=True, height=226, label='sensors, the largest error first')
         self.list.columns = [
             dict(label='sensor', kind='text', width='minmax(0, 1fr)'),
@@ -209,7 +209,7 @@ class _ReconstructionParts:
             dict(label='', kind='spark', width='96px'),
         ]
         self.list.empty, self.words, self.found = 'no sensor matches', SafeHTML(), SafeHTML()
-        self.search = W.Text(placeholder='search sensors by name', continuous_update=True, layout=dict(width='230px'))
+        self.search = W.Text(placeholder='search sensors to draw', continuous_update=True, layout=dict(width='230px'))
         self.scroll = W.VBox([self.traces]).add_class('srlviz-traces')
 
     def show(self, one: _ReconstructedEpisode, t: int, label: str, hz: float | None, table: pd.DataFrame | None):
@@ -239,12 +239,14 @@ class _ReconstructionParts:
                 self.list.rows, self.list.titles = rows, titles
                 self.list.sparks = sparks(one.errors).tobytes()
 
-    def sides(self, numbers: bool) -> tuple[list, list]:
-        """Return the parts of the left and the right column; sensors, if any, are on the right."""
+    def sides(self, numbers: bool, film: bool) -> tuple[list, list]:
+        """Return the parts of the left and the right column: of sensors, if any, the traces are on the right, and the
+        list is there, too, unless there is room for it where a film would be."""
         errors = [self.errors, self.worst_words, self.picker]
         if not numbers:
             return [self.player], errors
-        return [self.player, *errors], [self.search, self.list, self.found, self.scroll]
+        left, found = [self.player, *errors], [self.search, self.list, self.found]
+        return (left, [*found, self.scroll]) if film else ([*left, *found], [self.scroll])
 
     def find(self, one: _ReconstructedEpisode, table: pd.DataFrame, search: str):
         """List sensors whose names contain all words, the largest error first; constant ones are left out."""
@@ -267,7 +269,7 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
     encoders : an encoder with `reconstruct(recording)`, or a list of reconstructions with a dict for each episode, or
         several of them by name. An encoder runs when an episode is first shown
     method : name of the first encoder to show
-    episode, t : initial episode and step
+    episode, t : initial episode and step; t = None is the step with the largest error
     chosen : sensors to draw, by name or number; None for the four with the largest errors
     spread : (n,) standard deviations of the sensors; None for those that the encoder learned, or of the episode
     interactive : see `Explorer`
@@ -276,6 +278,10 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
     (numbers of sensors).
     """
 
+    guide = (
+        'Press the curve of errors to go to that step: you see what the code of an encoder keeps of an episode, and '
+        'what it loses.'
+    )
     recording, chosen, method = traitlets.Any(), Several(), traitlets.Unicode('')
     episode, t, camera = traitlets.Int(0), traitlets.Int(0), traitlets.Unicode('')
     table = one = episode_link = None
@@ -287,7 +293,7 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
         *,
         method: str = '',
         episode: int = 0,
-        t: int = 0,
+        t: int | None = None,
         chosen: Sequence | None = None,
         spread: np.ndarray | None = None,
         interactive: bool | None = None,
@@ -388,9 +394,10 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
             self.cached[key] = _ReconstructedEpisode(episode, reconstruction, spread)
         return self.cached[key]
 
-    def _read(self, t: int = 0):
-        """Show the chosen episode and its reconstruction."""
+    def _read(self, t: int | None = 0):
+        """Show the chosen episode and its reconstruction at a step, at that of the largest error if it is None."""
         one = self.one = self._open()
+        t = one.worst(1)[0] if t is None and one.worst(1) else t or 0
         self.cameras.offer(one.reconstruction)
         for cached in self.cached.values():
             cached.look(self.camera)
@@ -398,7 +405,7 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
         label = f'{label_words(self.method)}, {self.title()}'
         with self.quietly():
             self.parts.show(one, t, label, self.recording.hz, self.table)
-            self.left.children, self.right.children = self.parts.sides(self.table is not None)
+            self.left.children, self.right.children = self.parts.sides(self.table is not None, one.film is not None)
         if self.table is not None:
             self.parts.find(one, self.table, self.parts.search.value)
             known = [c for c in self.chosen if c < len(self.table)]
@@ -436,7 +443,7 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
             return
         self.parts.list.picked = list(self.chosen)
         if self.chosen:
-            self.parts.traces.figure = self._sensor_figure(height=330)
+            self.parts.traces.figure = self._sensor_figure(height=330 if self.one.film is not None else 430)
         self.parts.scroll.layout.display = '' if self.chosen else 'none'
 
     def _sensor_figure(self, height: int | None = None) -> go.Figure:
@@ -469,7 +476,7 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
         self.menus['method'].layout.display = '' if len(self.sources) > 1 else 'none'
         self.episodes = row()
         self._offer_episodes()
-        both = columns(*p.sides(True))
+        both = columns(*p.sides(True, True))
         self.left, self.right = both.children
         self.children = [
             row(self.menus['method'], self.episodes, self.cameras.menu),

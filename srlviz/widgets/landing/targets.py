@@ -41,9 +41,9 @@ from srlviz.figures.landing.targets import (
     target_grid,
     target_rank,
 )
-from ..base import Explorer, SafeHTML, busy, button, columns, on_change, row
+from ..base import Explorer, SafeHTML, busy, button, check_choice, columns, on_change, row
 from ...figures.style import pretty
-from ..board import HALF_PAGE, Board, Choice
+from ..board import Board, Choice
 from .flights import FlightBrowser, check_flights
 from ..views import PlotView
 
@@ -336,8 +336,7 @@ def _follow_source(board, source: str) -> dict:
     return dict(width=width, inputs=inputs)
 
 # %% ../../../nbs/08_widgets/landing/01_targets.ipynb #cc325080
-_HINT = 'Click a cell to see the predictions for the windows of the test flights.'
-_POINTS = ' Click a point to open its flight there.'
+_ONLY_SCORES = 'Only scores are stored here, no predictions: all encoders are shown on the target of the cell.'
 _NONE = 'This cell has no stored predictions; all encoders are shown on its target instead.'
 
 
@@ -431,6 +430,10 @@ class TargetTable(Board, Explorer):
             place='cell',
         ),
     )
+    guide = (
+        'Press a cell to see the predictions of an encoder for one target, and a point to open its flight: you see '
+        'which encoders know the wind, the turbulence or the failure better than the mean does.'
+    )
     heat_label, frames_row = 'errors of encoders on targets; click a cell', False
     metric, head, inputs, group = (traitlets.Unicode(v) for v in ('mse', '', 'all', 'targets'))
     show, source, view, target = (traitlets.Unicode(v) for v in ('difference', 'ours', 'windows', ''))
@@ -493,6 +496,21 @@ class TargetTable(Board, Explorer):
         scores = results.scores
         is_target = (scores['group'] == 'targets') | (scores['group'] == 'failures') & (scores['target'] != 'mean')
         return 4 * (not results.questions and (is_target & scores['metric'].isin([*SupervisedTargets.metrics])).any())
+
+    @classmethod
+    def of_results(cls, results: Results, *, data: str = '', **options) -> 'TargetTable':
+        """Open the scores on one set of flights: `data`, by default the one with most encoders."""
+        scores = results.scores
+        ours = scores[scores['source'] != 'paper']
+        sets = ours.groupby('data', sort=False)['method'].nunique().sort_values(ascending=False, kind='stable')
+        if len(sets) < 2 and not data:
+            return cls(scores, **options)
+        check_choice('data', data or sets.index[0], list(sets.index))
+        chosen = data or sets.index[0]
+        board = cls(scores[(scores['source'] == 'paper') | (scores['data'] == chosen)], **options)
+        others = ', '.join(f'data={name!r}' for name in sets.index if name != chosen)
+        board.status.show_message(f'Scores of {chosen}; for others open with {others}.' if others else '')
+        return board
 
     def __repr__(self):
         return f"TargetTable(metric={self.metric!r}, target={self.target!r}, method={self.method!r})"
@@ -640,13 +658,13 @@ class TargetTable(Board, Explorer):
         figures[1].layout.title.text = f'{label_words(self.method)}: {figures[1].layout.title.text}'
         return figures if self.opened_flight.browser is None else [*figures, self.opened_flight.figure()]
 
-    def plot_map(self, half: bool = False) -> go.Figure:
+    def plot_map(self, **size: int) -> go.Figure:
         sources = None if self.source == 'both' else [self.source]
         look = self._table_look() | dict(show=self.show, sources=sources, intervals=self.bounds())
         look |= dict(unscored=self._unscored())
-        if not half:
+        if not size:
             return plot_target_table(self.table.scores, **look, selected=self.cell_data())
-        fig = plot_target_table(self.table.scores, **look, width=HALF_PAGE['width'], line=18)
+        fig = plot_target_table(self.table.scores, **look, width=size['width'], line=18)
         return fig.update_layout(title_font_size=13)
 
     def _unscored(self) -> dict[str, str]:
@@ -742,8 +760,9 @@ class TargetTable(Board, Explorer):
             pair = self.predictions.pair(self.method, target, output)
             return plot_predicted(*pair, r.windows, name=output, unit=self.unit(output), flight=flight, hz=self.hz)
         method, inputs, n_codes = self.key
+        sources = None if self.source == 'both' else [self.source]
         look = self._table_look() | dict(intervals=self.bounds(), selected=(inputs, method, n_codes))
-        return plot_target_ranking(self.table.scores, self.target, **look)
+        return plot_target_ranking(self.table.scores, self.target, **look, sources=sources)
 
     def draw(self):
         """Draw the table and the detail; values have no menu if there is no MEAN to compare with."""
@@ -759,13 +778,13 @@ class TargetTable(Board, Explorer):
             self.menus[name].layout.display = '' if on else 'none'
         self.open_worst.layout.display = '' if seen and self.flight and self.flights is not None else 'none'
         self.words.value, self.detail.figure = self._detail_words(), self._detail_figure()
-        points = _POINTS if seen and self.opened_flight.flights is not None else ''
-        missing = ''
+        notes = []
+        if not target:
+            notes.append(_NONE if len(self.predictions) else _ONLY_SCORES)
         if self.table.left_out:
             names = ' and '.join(output_words(k) for k in self.table.left_out)
-            missing = f' Left out of table and total, as nothing predicts it better than the mean: {names}.'
-        hint = _NONE if len(self.predictions) and not target else _HINT + points
-        self.status.show_message(hint + missing)
+            notes.append(f'Left out of table and total, as nothing predicts it better than the mean: {names}.')
+        self.status.show_message(' '.join(notes))
 
     def outputs_by_r2(self) -> list[str]:
         """List the outputs of the chosen target; more than 24 are sorted by R²."""
