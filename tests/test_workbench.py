@@ -72,6 +72,13 @@ def open_tab(page, side: int, name: str):
     wait_idle(page)
 
 
+def what_is_open(page, lab) -> str:
+    "Say which tabs the kernel and the page show, and what has the keyboard"
+    tabs = "[...document.querySelectorAll('.srlviz-workbench [aria-selected=true]')].map(tab => tab.textContent)"
+    focused = page.evaluate('document.activeElement.outerHTML.slice(0, 200)')
+    return f"kernel {lab.evaluate('[bench.left, bench.right]')}, page {page.evaluate(tabs)}, focus on {focused}"
+
+
 def plot(page, side: int = 0):
     "Return the first visible plot in a pane."
     return page.locator('.srlviz-workbench .srlviz-pane').nth(side).locator('.js-plotly-plot:visible').first
@@ -149,11 +156,15 @@ def test_every_tab_fits_on_one_screen(page, lab):
     "All tabs of both panes fit at both sizes, and each detail is beside its explorer."
     for left, right in (('Scores', 'Predictions'), ('Map', 'Moment'), ('Matrix', 'Steps')):
         open_tab(page, 0, left)
-        wait_for(lambda right=right: lab.evaluate('bench.right') == right, message=f'{right} is beside {left}')
-        wait_for(lambda: page.evaluate(FAULTS) == [], 20, message=f'{left} fits: {page.evaluate(FAULTS)}')
+        expected = [left, right]
+        wait_for(
+            lambda expected=expected: lab.evaluate('[bench.left, bench.right]') == expected,
+            message=lambda expected=expected: f'{expected} are open; {what_is_open(page, lab)}',
+        )
+        wait_for(lambda: page.evaluate(FAULTS) == [], 20, message=lambda: f'all fits: {page.evaluate(FAULTS)}')
         page.screenshot(path=SHOTS / f'workbench_{left}_{page.viewport_size["width"]}.png')
     open_tab(page, 1, 'Map')
-    wait_for(lambda: page.evaluate(FAULTS) == [], 20, message=f'the second map fits: {page.evaluate(FAULTS)}')
+    wait_for(lambda: page.evaluate(FAULTS) == [], 20, message=lambda: f'the second map fits: {page.evaluate(FAULTS)}')
 
 
 @pytest.mark.browser
@@ -180,7 +191,7 @@ def test_a_click_in_one_pane_shows_in_the_other(page, lab):
     wait_for(lambda: lab.evaluate('len(bench.map.steps or ())') > 0, message='a bar selects steps')
     assert lab.evaluate('bench.to_recording().n_steps == len(bench.steps)')
     wait_for(lambda: bars.nth(3).get_attribute('aria-pressed') == 'true', 10, message='the bar is shown as pressed')
-    wait_for(lambda: page.evaluate(FAULTS) == [], 20, message=f'everything fits: {page.evaluate(FAULTS)}')
+    wait_for(lambda: page.evaluate(FAULTS) == [], 20, message=lambda: f'everything fits: {page.evaluate(FAULTS)}')
     page.screenshot(path=SHOTS / f'workbench_filter_{page.viewport_size["width"]}.png')
     assert page.evaluate("document.querySelector('.jp-WindowedPanel-outer')?.scrollTop") == scrolled
 

@@ -49,7 +49,7 @@ def notebook_of(*cells):
 
 
 def wait_for(condition, timeout=60, every=0.2, message=''):
-    "Call `condition` until its result is true, and return the result."
+    "Call `condition` until its result is true, and return the result; `message` may be a function, called at the end."
     deadline = time.time() + timeout
     result = None
     while time.time() < deadline:
@@ -57,7 +57,8 @@ def wait_for(condition, timeout=60, every=0.2, message=''):
         if result:
             return result
         time.sleep(every)
-    raise AssertionError(f'timed out after {timeout} s: {message or condition}; last result {result!r}')
+    said = message() if callable(message) else message
+    raise AssertionError(f'timed out after {timeout} s: {said or condition}; last result {result!r}')
 
 
 WAIT_IDLE = """() => {
