@@ -1,11 +1,12 @@
 """Run the parts of `make check`, `make test` or `make slow` one after the other, and print how long each took.
 
 python .ci/test.py [--browser | --slow] [--jobs N] [--notebooks 'NAME ...']
-Each part prints its ten slowest tests. The first part that fails ends the run with its status.
+Each part prints its ten slowest tests. The first part that fails ends the run with its status. A test that presses in
+a browser may fail because the machine was busy: one or two of them are repeated once, alone, and named at the end.
 """
 
-import argparse, os, subprocess, sys, time
-from dataclasses import dataclass
+import argparse, json, os, subprocess, sys, time
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,6 +22,7 @@ class Part:
     commands: list[list[str]]
     seconds: float = 0.0
     cpu_seconds: float = 0.0  # of all processes that the commands started and waited for
+    repeated: list[str] = field(default_factory=list)  # browser tests that failed, and were run again
 
     def run(self) -> int:
         "Run the commands until one fails; return the status of the last one"
@@ -30,9 +32,20 @@ class Part:
             status = subprocess.run(command, cwd=ROOT, env=os.environ | {'OMP_NUM_THREADS': '1'}).returncode
             if status:
                 break
+        if status == 1 and 'pytest' in command and (failed := failed_in_browser()):
+            self.repeated = failed
+            status = subprocess.run([sys.executable, '-m', 'pytest', *failed], cwd=ROOT).returncode
         self.seconds = time.monotonic() - start
         self.cpu_seconds = cpu_seconds() - cpu_start
         return status
+
+
+def failed_in_browser() -> list[str]:
+    "The tests that failed, if they are one or two of files that press in a browser; otherwise none"
+    failed = list(json.loads((ROOT / '.pytest_cache/v/cache/lastfailed').read_text(encoding='utf-8')))
+    files = {ROOT / name.partition('::')[0] for name in failed}
+    is_browser = all('pytest.mark.browser' in file.read_text(encoding='utf-8') for file in files)
+    return failed if is_browser and len(failed) <= 2 else []
 
 
 def cpu_seconds() -> float:
@@ -89,4 +102,6 @@ if __name__ == '__main__':
         if status:
             break
     print(table(done), flush=True)
+    for name in [name for part in done for name in part.repeated]:
+        print(f'failed at first, {"and again" if status else "passed when repeated alone"}: {name}', flush=True)
     sys.exit(status)

@@ -67,9 +67,12 @@ def page(opened, lab, request):
 
 def open_tab(page, side: int, name: str):
     "Open a tab of the left (0) or the right pane (1)."
-    pane = page.locator('.srlviz-workbench .srlviz-pane').nth(side)
-    pane.get_by_role('tab', name=name, exact=True).click()
+    tab = page.locator('.srlviz-workbench .srlviz-pane').nth(side).get_by_role('tab', name=name, exact=True)
+    tab.click()
     wait_idle(page)
+    if tab.get_attribute('aria-selected') != 'true':  # JupyterLab scrolled between press and release: click again
+        tab.click()
+        wait_idle(page)
 
 
 def what_is_open(page, lab) -> str:
