@@ -14,7 +14,7 @@ The packages follow the flow of data: core, envs, data, encoders, memories, agen
 
 import importlib
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 
 # name -> module; imported on first use, because some need torch or an emulator
