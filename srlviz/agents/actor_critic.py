@@ -33,7 +33,7 @@ def _mlp(n_in: int, width: int, n_out: int, layers: int) -> nn.Sequential:
     nn.init.zeros_(output.bias)
     return nn.Sequential(*modules, output)
 
-
+# %% ../../nbs/05_agents/05_actor_critic.ipynb #17bc38b4
 class Scale(nn.Module):
     """Normalise observations by running statistics, clipped at ±10, as VecNormalize of stable-baselines3.
 
@@ -66,7 +66,7 @@ class Scale(nn.Module):
         self.var.copy_(squares / total)
         self.count.copy_(total)
 
-
+# %% ../../nbs/05_agents/05_actor_critic.ipynb #e3ba375e
 class FrameReader(nn.Module):
     """A small convolutional network over flattened frames (..., n_in) of 0 to 255: (..., n_in) -> (..., width).
 
@@ -86,9 +86,11 @@ class FrameReader(nn.Module):
         self.axes = (0, 1, 2) if channels_first else (2, 0, 1)
         n, h, w = [(1, *shape)[-3:][i] for i in self.axes]
         if min(h, w) >= 36:
-            layers, padding = ((32, 8, 4), (64, 4, 2), (64, 3, 1)), 0
+            layers = (32, 8, 4), (64, 4, 2), (64, 3, 1)  # channels, kernel and stride of each
+            padding = 0
         else:
-            layers, padding = ((16, 3, 1), (32, 3, 2), (32, 3, 2)), 1
+            layers = (16, 3, 1), (32, 3, 2), (32, 3, 2)
+            padding = 1
         modules = []
         for n_out, kernel, stride in layers:
             modules += [nn.Conv2d(n, n_out, kernel, stride, padding), nn.ReLU()]
@@ -101,7 +103,7 @@ class FrameReader(nn.Module):
         frames = obs.reshape(-1, *(1, *self.shape)[-3:]).permute(0, *(1 + i for i in self.axes)) / 255
         return self.net(frames).reshape(*obs.shape[:-1], -1)
 
-
+# %% ../../nbs/05_agents/05_actor_critic.ipynb #89fcd9da
 class MemoryActorCritic(nn.Module):
     """Actor-critic network with a memory.
 
@@ -153,7 +155,10 @@ class MemoryActorCritic(nn.Module):
         self.scale = Scale(n_in) if norm_obs else None
         self.frame = None if frame is None else tuple(frame)
         self.memory = memory
-        self.n_in, self.n_params, self.width, self.head_layers = n_in, n_params, width, head_layers
+        self.n_in = n_in
+        self.n_params = n_params
+        self.width = width
+        self.head_layers = head_layers
         self.policy = _mlp(n_out, width, n_params, head_layers)
         self.value = _mlp(n_out, width, 1, head_layers)
 
@@ -207,7 +212,7 @@ def as_memory(memory: str | Callable | nn.Module, width: int, n_hidden: int, see
             name = getattr(memory, '__name__', memory)
             raise ValueError(f"the memory {name} does not take (n_in, n_hidden): {e}; give an instance") from e
 
-
+# %% ../../nbs/05_agents/05_actor_critic.ipynb #561fe5d4
 @torch.no_grad()
 def check_outputs(network: MemoryActorCritic):
     """Call a network's memory with two rows of three steps, and raise a ValueError for outputs of the wrong shape."""
@@ -251,8 +256,9 @@ def memory_network(
     ----------
     kind : distribution of the actions;  others : see `MemoryActorCritic` and `as_memory`
     """
-    for name, value in dict(width=width, n_hidden=n_hidden, head_layers=head_layers).items():
-        check_whole(value, name, 0 if name == 'head_layers' else 1)
+    check_whole(width, 'width', 1)
+    check_whole(n_hidden, 'n_hidden', 1)
+    check_whole(head_layers, 'head_layers', 0)
     memory = as_memory(memory, width, n_hidden, seed)
     with seeded(seed, 1):
         network = MemoryActorCritic(n_in, memory, kind.n_params, width, head_layers, frame, norm_obs)

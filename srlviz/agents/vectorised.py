@@ -26,15 +26,15 @@ class FinishedEpisode(NamedTuple):
     length: int
 
 
-_SAVED = 'totals', 'lengths', 'restarting', 'starts'  # attributes in a checkpoint
-
-
 def _known_lives(infos: dict) -> np.ndarray | None:
     "The lives of each environment (N,), NaN where its info has none; None if no info has"
     if 'lives' not in infos:
         return None
     known = infos.get('_lives', True)  # Gymnasium fills the gaps with 0
     return np.where(known, infos['lives'], np.nan)
+
+# %% ../../nbs/05_agents/02_vectorised.ipynb #a3f80028
+_SAVED = 'totals', 'lengths', 'restarting', 'starts'  # attributes in a checkpoint
 
 
 class TrainingEnvs:
@@ -58,7 +58,8 @@ class TrainingEnvs:
     """
 
     def __init__(self, envs: VectorEnv, config: PPOConfig):
-        self.envs, self.config = envs, config
+        self.envs = envs
+        self.config = config
         self.mode = envs.metadata.get('autoreset_mode')
         if self.mode not in (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP):
             raise ValueError(
@@ -153,7 +154,8 @@ class TrainingEnvs:
                 f"the saved environments are {tuple(records.shape)} of {records.dtype}; expected {size} bytes"
             )
         for k in _SAVED:
-            expected, found = getattr(self, k), saved[k].cpu().numpy()
+            expected = getattr(self, k)
+            found = saved[k].cpu().numpy()
             if found.shape != expected.shape or found.dtype != expected.dtype:
                 raise ValueError(f"{k} are {found.dtype} {found.shape}; expected {expected.dtype} {expected.shape}")
         if saved['played'] != played:

@@ -95,6 +95,8 @@ def _stream_steps(steps: int, n_streams: int) -> list[int]:
 
 # %% ../../nbs/02_data/00_atari.ipynb #c7927f86
 _Buffers = dict[str, np.ndarray]  # frame (n, 210, 160, 1), ram (n, 128), action (n,), reward (n,)
+
+
 _ARRAYS = {
     'frame': (np.uint8, (*SCREEN, 1)),
     'ram': (np.uint8, (128,)),
@@ -103,6 +105,44 @@ _ARRAYS = {
 }
 
 
+def _action_of(choice, raw) -> int:
+    "Check the choice of a policy, and return it as an int"
+    try:
+        if 0 <= choice < len(raw.actions) and choice == int(choice):
+            return int(choice)
+    except (TypeError, ValueError):
+        pass
+    raise ValueError(
+        f"the policy chose action {choice}; {raw.game} has 0 to {len(raw.actions) - 1}: {', '.join(raw.actions)}"
+    )
+
+
+def _play_life(raw, choose, rows, limit, tick, store=None, held=()):
+    "Play until a life is lost, the game is over or `limit` rows are filled; returns the number of rows, and `ended`"
+    for t in range(limit):
+        if raw.over:
+            return t, 'terminated'
+        frame = np.empty(SCREEN, np.uint8)  # a policy may keep it, or write to it
+        lives = raw.lives
+        for address, value in held:
+            raw.ale.setRAM(address, value)
+        raw.observe(frame, rows['ram'][t])
+        if store is None:
+            rows['frame'][t, ..., 0] = frame
+        else:
+            store(t, frame)
+        action = _action_of(choose(frame), raw)
+        rows['action'][t] = action
+        rows['reward'][t] = raw.step(action)
+        if t % 64 == 63:
+            tick(t + 1)
+        if raw.over:
+            return t + 1, 'truncated' if raw.ale.game_truncated() else 'terminated'
+        if raw.lives < lives:
+            return t + 1, 'terminated'
+    return limit, 'truncated'
+
+# %% ../../nbs/02_data/00_atari.ipynb #17c0e88d
 def _play_stream(
     raw: RawAtari,
     policy,
@@ -165,43 +205,6 @@ def _play_stream(
             life += 1
             start = 0 if rewind else start + n
         game += 1
-
-
-def _play_life(raw, choose, rows, limit, tick, store=None, held=()):
-    "Play until a life is lost, the game is over or `limit` rows are filled; returns the number of rows, and `ended`"
-    for t in range(limit):
-        if raw.over:
-            return t, 'terminated'
-        frame = np.empty(SCREEN, np.uint8)  # a policy may keep it, or write to it
-        lives = raw.lives
-        for address, value in held:
-            raw.ale.setRAM(address, value)
-        raw.observe(frame, rows['ram'][t])
-        if store is None:
-            rows['frame'][t, ..., 0] = frame
-        else:
-            store(t, frame)
-        action = _action_of(choose(frame), raw)
-        rows['action'][t], rows['reward'][t] = action, raw.step(action)
-        if t % 64 == 63:
-            tick(t + 1)
-        if raw.over:
-            return t + 1, 'truncated' if raw.ale.game_truncated() else 'terminated'
-        if raw.lives < lives:
-            return t + 1, 'terminated'
-    return limit, 'truncated'
-
-
-def _action_of(choice, raw) -> int:
-    "Check the choice of a policy, and return it as an int"
-    try:
-        if 0 <= choice < len(raw.actions) and choice == int(choice):
-            return int(choice)
-    except (TypeError, ValueError):
-        pass
-    raise ValueError(
-        f"the policy chose action {choice}; {raw.game} has 0 to {len(raw.actions) - 1}: {', '.join(raw.actions)}"
-    )
 
 # %% ../../nbs/02_data/00_atari.ipynb #3b8b6785
 def _map_rows(folder: Path, n: int, create: bool = False) -> _Buffers:
@@ -307,6 +310,41 @@ def _is_work_folder(folder: Path) -> bool:
     return stat.S_ISDIR(status.st_mode) and (not hasattr(os, 'getuid') or status.st_uid == os.getuid())
 
 # %% ../../nbs/02_data/00_atari.ipynb #31068f3f
+_KEY = re.compile('s([0-9]{2})-g([0-9]{5,9})-l[0-9]{2,9}')  # of an episode: stream, game, life
+
+
+def _stream_and_game(key) -> tuple[int, int]:
+    "Stream and game of an episode, from its key"
+    match = _KEY.fullmatch(str(key))
+    if not match:
+        raise ValueError(f"an episode is named {key!r:.80}, not like 's00-g00000-l00'; record_atari did not make it")
+    return int(match[1]), int(match[2])
+
+
+def _resume_point(done: Mapping[str, int], stale: bool) -> tuple[int, int]:
+    "The game from which to resume a stream, and the steps before it; `stale` needs the previous game, too"
+    game = max((_stream_and_game(k)[1] for k in done), default=0)
+    if stale:
+        game = max(game - 1, 0)
+    return game, sum(n for k, n in done.items() if _stream_and_game(k)[1] < game)
+
+# %% ../../nbs/02_data/00_atari.ipynb #b720b0b4
+def _empty_rows(n: int) -> _Buffers:
+    return {k: np.empty((n, *shape), dtype) for k, (dtype, shape) in _ARRAYS.items()}
+
+
+def _addresses(request) -> dict[str, int]:
+    "Variable -> address"
+    labels = annotations(request['version'], request['game'])
+    return dict(zip(labels['variable'], labels['address'].tolist()))
+
+
+def _episode(addresses, rows, ended, key) -> Episode:
+    "An episode with the labelled variables as factors"
+    factors = {v: rows['ram'][:, a] for v, a in addresses.items()}
+    return Episode({k: rows[k] for k in ('frame', 'ram')}, rows['action'], rows['reward'], factors, ended, key)
+
+
 def _record_stream(
     raw: RawAtari,
     request: dict,
@@ -369,18 +407,6 @@ def _record_stream(
     return played
 
 
-def _resume_point(done: Mapping[str, int], stale: bool) -> tuple[int, int]:
-    "The game from which to resume a stream, and the steps before it; `stale` needs the previous game, too"
-    game = max((_stream_and_game(k)[1] for k in done), default=0)
-    if stale:
-        game = max(game - 1, 0)
-    return game, sum(n for k, n in done.items() if _stream_and_game(k)[1] < game)
-
-
-def _empty_rows(n: int) -> _Buffers:
-    return {k: np.empty((n, *shape), dtype) for k, (dtype, shape) in _ARRAYS.items()}
-
-
 def _record_in_worker(request, policy, stream, done, folder, out):
     "Play a stream in a worker process, which shares the lock on `out` with its parent"
     with open_lock(out / '.lock') if out else nullcontext() as f:
@@ -389,29 +415,6 @@ def _record_in_worker(request, policy, stream, done, folder, out):
             exit_if_orphan()
         with reused_emulator(request['game'], request['frame_skip']) as raw:
             return _record_stream(raw, request, policy, stream, done, folder, out)
-
-
-_KEY = re.compile('s([0-9]{2})-g([0-9]{5,9})-l[0-9]{2,9}')  # of an episode: stream, game, life
-
-
-def _stream_and_game(key) -> tuple[int, int]:
-    "Stream and game of an episode, from its key"
-    match = _KEY.fullmatch(str(key))
-    if not match:
-        raise ValueError(f"an episode is named {key!r:.80}, not like 's00-g00000-l00'; record_atari did not make it")
-    return int(match[1]), int(match[2])
-
-
-def _addresses(request) -> dict[str, int]:
-    "Variable -> address"
-    labels = annotations(request['version'], request['game'])
-    return dict(zip(labels['variable'], labels['address'].tolist()))
-
-
-def _episode(addresses, rows, ended, key) -> Episode:
-    "An episode with the labelled variables as factors"
-    factors = {v: rows['ram'][:, a] for v, a in addresses.items()}
-    return Episode({k: rows[k] for k in ('frame', 'ram')}, rows['action'], rows['reward'], factors, ended, key)
 
 # %% ../../nbs/02_data/00_atari.ipynb #406a8372
 def _run(request, policy, done, folder, out, n_jobs, bar):

@@ -76,7 +76,7 @@ def _absent_factor(name: str, t: int, i: int) -> ValueError:
         "step(), or leave it out"
     )
 
-
+# %% ../../nbs/02_data/02_importers.ipynb #11f1cc3d
 def _without_masks(factors: Mapping, shape: tuple[int, int]) -> dict:
     """Return the factors name -> (T, B, ...) without their masks.
 
@@ -247,39 +247,37 @@ def _constant_rate(times: Sequence, stream, path) -> tuple[float, int]:
     raise ValueError(f"{path} does not show its {len(times)} frames at a constant rate; {_FILM_ADVICE}")
 
 # %% ../../nbs/02_data/02_importers.ipynb #2b4a67f9
-def add_video(
-    recording: Recording, videos: str | Path | Sequence | Mapping, name: str = 'frame', start: float = 0.0
-) -> Recording:
-    """Add the frames of videos to the episodes of a recording; they are decoded when indexed.
+def _frames_of_rows(film: Video, n: int, hz: float | None, start: float) -> np.ndarray:
+    "Number of the frame that each of n rows shows"
+    if len(film) == n and not start:
+        return np.arange(n)
+    if hz is None:
+        raise ValueError(
+            f"{film.path} has {len(film)} frames and its episode {n} rows; give the rows per second as `hz`, "
+            "or the column of seconds as `time`"
+        )
+    rows = np.floor((start + np.arange(n) / hz) * film.hz + 1e-6).astype(int)
+    if rows[-1] >= len(film) or start < 0:
+        raise ValueError(
+            f"{film.path} lasts {len(film) / film.hz:.4g} s, its {n} rows at {hz:g} Hz last {start:.4g} to "
+            f"{start + n / hz:.4g} s of it; correct `hz` or `start`, or shorten the episode"
+        )
+    return rows
 
-    Parameters
-    ----------
-    recording : with `hz`, if the videos have another rate
-    videos : a path for each episode, in order, or by the episode's name; a folder of them, named after the episodes or
-        else sorted by name; or one path for a single episode
-    name : of the modality
-    start : seconds of the first row in each video, from its first frame
 
-    Returns
-    -------
-    Recording; each episode has obs[name], uint8 (T, H, W, 3). A warning says so if the rate or the length of a video is
-    not that of its rows
+def _rate_mismatch(film: Video, n: int, hz: float | None, start: float) -> list[str]:
+    "State that rows have another rate than the film that has a frame for each, or last less than nine tenths of it"
+    if hz is None:
+        return []
+    if len(film) == n and not start:
+        is_same = abs(film.hz - hz) <= 0.01 * hz
+        return [] if is_same else [f"{film.path} has {film.hz:g} frames a second, its {n} rows have hz={hz:g}"]
+    seconds = len(film) / film.hz - start
+    is_same = n / hz >= 0.9 * seconds
+    return [] if is_same else [f"{film.path} lasts {seconds:.4g} s, its {n} rows at hz={hz:g} last {n / hz:.4g} s"]
 
-    Raises
-    ------
-    ValueError : naming the episode or the file: an episode without a video, a video shorter than its episode, frames of
-        different sizes, an unknown rate
-    """
-    episodes, mismatches = [], []
-    for e, path in zip(recording, _video_paths(recording, videos)):
-        film = Video(path)
-        rows = _frames_of_rows(film, len(e), recording.hz, start)
-        mismatches += _rate_mismatch(film, len(e), recording.hz, start)
-        episodes.append(e.replace(obs={**e.obs, name: FilmRows(film, rows)}))
-    if mismatches:
-        others = f" (and {len(mismatches) - 1} more videos)" if len(mismatches) > 1 else ''
-        warn(f"{mismatches[0]}{others}; is `hz` the rate of the rows?")
-    return recording.replace(episodes=episodes)
+# %% ../../nbs/02_data/02_importers.ipynb #326c0afe
+_FILM_ENDINGS = '.mp4', '.m4v', '.mov', '.mkv', '.webm', '.avi', '.mpg', '.mpeg', '.wmv', '.flv', '.ogv'
 
 
 def _video_paths(recording: Recording, videos) -> list:
@@ -308,42 +306,46 @@ def _video_paths(recording: Recording, videos) -> list:
     return paths
 
 
-_FILM_ENDINGS = '.mp4', '.m4v', '.mov', '.mkv', '.webm', '.avi', '.mpg', '.mpeg', '.wmv', '.flv', '.ogv'
+def add_video(
+    recording: Recording, videos: str | Path | Sequence | Mapping, name: str = 'frame', start: float = 0.0
+) -> Recording:
+    """Add the frames of videos to the episodes of a recording; they are decoded when indexed.
 
+    Parameters
+    ----------
+    recording : with `hz`, if the videos have another rate
+    videos : a path for each episode, in order, or by the episode's name; a folder of them, named after the episodes or
+        else sorted by name; or one path for a single episode
+    name : of the modality
+    start : seconds of the first row in each video, from its first frame
 
-def _rate_mismatch(film: Video, n: int, hz: float | None, start: float) -> list[str]:
-    "State that rows have another rate than the film that has a frame for each, or last less than nine tenths of it"
-    if hz is None:
-        return []
-    if len(film) == n and not start:
-        is_same = abs(film.hz - hz) <= 0.01 * hz
-        return [] if is_same else [f"{film.path} has {film.hz:g} frames a second, its {n} rows have hz={hz:g}"]
-    seconds = len(film) / film.hz - start
-    is_same = n / hz >= 0.9 * seconds
-    return [] if is_same else [f"{film.path} lasts {seconds:.4g} s, its {n} rows at hz={hz:g} last {n / hz:.4g} s"]
+    Returns
+    -------
+    Recording; each episode has obs[name], uint8 (T, H, W, 3). A warning says so if the rate or the length of a video is
+    not that of its rows
 
-
-def _frames_of_rows(film: Video, n: int, hz: float | None, start: float) -> np.ndarray:
-    "Number of the frame that each of n rows shows"
-    if len(film) == n and not start:
-        return np.arange(n)
-    if hz is None:
-        raise ValueError(
-            f"{film.path} has {len(film)} frames and its episode {n} rows; give the rows per second as `hz`, "
-            "or the column of seconds as `time`"
-        )
-    rows = np.floor((start + np.arange(n) / hz) * film.hz + 1e-6).astype(int)
-    if rows[-1] >= len(film) or start < 0:
-        raise ValueError(
-            f"{film.path} lasts {len(film) / film.hz:.4g} s, its {n} rows at {hz:g} Hz last {start:.4g} to "
-            f"{start + n / hz:.4g} s of it; correct `hz` or `start`, or shorten the episode"
-        )
-    return rows
+    Raises
+    ------
+    ValueError : naming the episode or the file: an episode without a video, a video shorter than its episode, frames of
+        different sizes, an unknown rate
+    """
+    episodes = []
+    mismatches = []
+    for e, path in zip(recording, _video_paths(recording, videos)):
+        film = Video(path)
+        rows = _frames_of_rows(film, len(e), recording.hz, start)
+        mismatches += _rate_mismatch(film, len(e), recording.hz, start)
+        episodes.append(e.replace(obs={**e.obs, name: FilmRows(film, rows)}))
+    if mismatches:
+        others = f" (and {len(mismatches) - 1} more videos)" if len(mismatches) > 1 else ''
+        warn(f"{mismatches[0]}{others}; is `hz` the rate of the rows?")
+    return recording.replace(episodes=episodes)
 
 # %% ../../nbs/02_data/02_importers.ipynb #71eb08d2
 def _label_episodes(paths: Sequence[Path], tables: Sequence, column: str | None) -> tuple[pd.Categorical, dict]:
     "Unique episode of each row over all files, and episode -> its name in its own file"
-    codes, names = [], {}
+    codes = []
+    names = {}
     for i, (path, table) in enumerate(zip(paths, tables)):
         if column is None:
             labels = pd.Series([path.stem] * len(table))
@@ -354,6 +356,12 @@ def _label_episodes(paths: Sequence[Path], tables: Sequence, column: str | None)
         where = f' of file {i}, {path}' if len(paths) > 1 else ''
         names |= {f'{name}{where}': name for name in found}
     return pd.Categorical.from_codes(np.concatenate(codes), [*names]), names
+
+
+def _own_name(name: str, names: Mapping[str, str]) -> str:
+    "Name of an episode, or of its part, in its own file"
+    whole, _, part = name.rpartition(', part ')
+    return f'{names[whole]}, part {part}' if whole in names else names.get(name, name)
 
 # %% ../../nbs/02_data/02_importers.ipynb #e389798c
 def _check_once(paths: Sequence[Path]) -> None:
@@ -371,13 +379,7 @@ def _check_once(paths: Sequence[Path]) -> None:
                 )
         seen.setdefault(size, []).append(path)
 
-
-def _own_name(name: str, names: Mapping[str, str]) -> str:
-    "Name of an episode, or of its part, in its own file"
-    whole, _, part = name.rpartition(', part ')
-    return f'{names[whole]}, part {part}' if whole in names else names.get(name, name)
-
-
+# %% ../../nbs/02_data/02_importers.ipynb #f95288a9
 def load_csv(
     path: str | Path | Sequence[str | Path],
     *,
@@ -438,7 +440,8 @@ def load_csv(
         literal=words if episode is None else [*words, episode],
         factors=labels,
     )
-    table, names = pd.concat(read, ignore_index=True), {}
+    table = pd.concat(read, ignore_index=True)
+    names = {}
     if episode in table:
         for p, part in zip(paths, read):
             missing = np.flatnonzero(part[episode].isna())
@@ -506,51 +509,6 @@ def _first_rows(v, n: int, name: str) -> np.ndarray:
     return np.asarray(v)[:n]
 
 # %% ../../nbs/02_data/02_importers.ipynb #d3e7412e
-def load_minari(dataset, *, factors: Sequence[str] | None = None, name: str = '') -> Recording:
-    """Open a local Minari data set; episodes are read when indexed.
-
-    Parameters
-    ----------
-    dataset : name, as listed by `minari.list_local_datasets()`; path; or a `minari.MinariDataset`
-    factors : names of infos or parts of a dictionary observation, nested ones as 'a.b'; None takes all infos with
-        numbers per observation, and warns of those that lack one row. A vector becomes `x_0`, `x_1`, ...
-    name : of the recording; by default the data set's
-
-    Returns
-    -------
-    Recording; row t has an observation, the action taken, and its reward
-
-    Raises
-    ------
-    ImportError : naming the package to install
-    ValueError : a missing data set, an unknown factor (the message suggests the nearest) or one that is absent in an
-        episode or a row, or observations that are neither images nor numbers
-    """
-    dataset = _open_minari(dataset)
-    spec = getattr(dataset.spec, 'env_spec', None)
-    meta = dict(minari=dataset.spec.dataset_id, environment=getattr(spec, 'id', None))
-    return Recording(_MinariEpisodes(dataset, factors), name or dataset.spec.dataset_id, meta=meta)
-
-
-def _open_minari(dataset):
-    "Open a data set by name or path"
-    if not isinstance(dataset, (str, Path)):
-        if not hasattr(dataset, 'spec'):
-            raise ValueError(f"dataset is a Minari data set, its name or its path; got {type(dataset).__name__}")
-        return dataset
-    try:
-        import minari
-    except ImportError as e:
-        raise ImportError('to read a Minari data set: pip install "minari[hdf5]"') from e
-    if Path(dataset).is_dir():
-        data = Path(dataset) / 'data'
-        return minari.MinariDataset(str(data if data.is_dir() else dataset))
-    try:
-        return minari.load_dataset(str(dataset))
-    except FileNotFoundError:
-        raise unknown('Minari data set on this machine', str(dataset), minari.list_local_datasets()) from None
-
-
 def _short_infos(names: Sequence[str]) -> str:
     return (
         f"the infos {', '.join(map(repr, names)):.200} have a row for each step, not for each observation, so one row "
@@ -565,7 +523,8 @@ class _MinariEpisodes(Sequence):
         self.dataset = dataset
         metadata = dataset.storage.get_episode_metadata(np.asarray(dataset.episode_indices))
         self.lengths = np.array([int(e['total_steps']) for e in metadata])
-        first, n = dataset[0], int(self.lengths[0])
+        first = dataset[0]
+        n = int(self.lengths[0])
         infos = _leaves(first.infos)
         available = {k: v for k, v in infos.items() if _is_factor(v, n)}
         short = [k for k, v in infos.items() if _is_factor(v, n - 1)]
@@ -599,10 +558,57 @@ class _MinariEpisodes(Sequence):
         ended = 'terminated' if np.asarray(e.terminations)[-1] else 'truncated'
         return Episode(obs, actions, rewards, spread_factors(factors), ended, f'episode {e.id}')
 
+# %% ../../nbs/02_data/02_importers.ipynb #d733c945
+def _open_minari(dataset):
+    "Open a data set by name or path"
+    if not isinstance(dataset, (str, Path)):
+        if not hasattr(dataset, 'spec'):
+            raise ValueError(f"dataset is a Minari data set, its name or its path; got {type(dataset).__name__}")
+        return dataset
+    try:
+        import minari
+    except ImportError as e:
+        raise ImportError('to read a Minari data set: pip install "minari[hdf5]"') from e
+    if Path(dataset).is_dir():
+        data = Path(dataset) / 'data'
+        return minari.MinariDataset(str(data if data.is_dir() else dataset))
+    try:
+        return minari.load_dataset(str(dataset))
+    except FileNotFoundError:
+        raise unknown('Minari data set on this machine', str(dataset), minari.list_local_datasets()) from None
+
+
+def load_minari(dataset, *, factors: Sequence[str] | None = None, name: str = '') -> Recording:
+    """Open a local Minari data set; episodes are read when indexed.
+
+    Parameters
+    ----------
+    dataset : name, as listed by `minari.list_local_datasets()`; path; or a `minari.MinariDataset`
+    factors : names of infos or parts of a dictionary observation, nested ones as 'a.b'; None takes all infos with
+        numbers per observation, and warns of those that lack one row. A vector becomes `x_0`, `x_1`, ...
+    name : of the recording; by default the data set's
+
+    Returns
+    -------
+    Recording; row t has an observation, the action taken, and its reward
+
+    Raises
+    ------
+    ImportError : naming the package to install
+    ValueError : a missing data set, an unknown factor (the message suggests the nearest) or one that is absent in an
+        episode or a row, or observations that are neither images nor numbers
+    """
+    dataset = _open_minari(dataset)
+    spec = getattr(dataset.spec, 'env_spec', None)
+    meta = dict(minari=dataset.spec.dataset_id, environment=getattr(spec, 'id', None))
+    return Recording(_MinariEpisodes(dataset, factors), name or dataset.spec.dataset_id, meta=meta)
+
 # %% ../../nbs/02_data/02_importers.ipynb #489311c4
 _DATA_PATH = 'data/chunk-{:03d}/file-{:03d}.parquet'
 _VIDEO_PATH = 'videos/{}/chunk-{:03d}/file-{:03d}.mp4'
 _INDEX_COLUMNS = ('timestamp', 'frame_index', 'episode_index', 'index', 'task_index')
+
+
 _INFO = dict(
     codebase_version=TEXT,
     fps=(lambda x: is_real(x) and x > 0, 'a number above 0'),
@@ -610,12 +616,15 @@ _INFO = dict(
     total_episodes=COUNT,
     total_frames=COUNT,
 )
+
+
 _FEATURE = dict(
     dtype=TEXT,
     shape=(lambda x: isinstance(x, list) and len(x) < 8 and all(is_whole(n, 1) for n in x), 'a list of whole numbers'),
 )
+
+
 _DTYPES = ('bool', 'float16', 'float32', 'float64', *(f'{u}int{b}' for u in ('', 'u') for b in (8, 16, 32, 64)))
-_TASKS = pa.list_(pa.string()), pa.list_(pa.large_string())
 
 
 def _lerobot_info(root: Path) -> dict:
@@ -636,6 +645,9 @@ def _lerobot_info(root: Path) -> dict:
         if f['dtype'] not in ('video', 'string', *_DTYPES):
             raise ValueError(f"{path}: {k!r:.80} is of the type {f['dtype']!r:.80}; expected numbers, text or video")
     return info
+
+# %% ../../nbs/02_data/02_importers.ipynb #d4da0c39
+_TASKS = pa.list_(pa.string()), pa.list_(pa.large_string())
 
 
 def _lerobot_episodes(root: Path, info: dict) -> pd.DataFrame:

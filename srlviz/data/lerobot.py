@@ -272,6 +272,58 @@ class _EpisodeWriter:
         return self._stats(self.moments)
 
 # %% ../../nbs/02_data/04_lerobot.ipynb #5633bcd7
+def _video_info(path: Path) -> dict:
+    "The entry of meta/info.json for a video"
+    with open_video(path) as (_, stream):
+        return {
+            'video.height': stream.height,
+            'video.width': stream.width,
+            'video.codec': stream.codec.canonical_name,
+            'video.pix_fmt': stream.pix_fmt,
+            'video.fps': int(stream.average_rate),
+            'video.channels': 3,
+            'has_audio': False,
+            'is_depth_map': False,
+            'video.is_depth_map': False,
+        }
+
+
+def _info(root: Path, writer: _EpisodeWriter) -> dict:
+    "The content of meta/info.json"
+    features = dict(writer.features)
+    for k in writer.videos:
+        path = root / _LEROBOT['video'].format(video_key=k, **_indices(0))
+        features[k] = features[k] | dict(info=_video_info(path))
+    return dict(
+        codebase_version='v3.0',
+        robot_type=None,
+        total_episodes=len(writer.rows),
+        total_frames=writer.n_steps,
+        total_tasks=1,
+        chunks_size=_CHUNK,
+        data_files_size_in_mb=writer.data_mb,
+        video_files_size_in_mb=writer.video_mb,
+        fps=writer.fps,
+        splits={'train': f'0:{len(writer.rows)}'},
+        data_path=_LEROBOT['data'],
+        video_path=_LEROBOT['video'] if writer.videos else None,
+        features=features,
+    )
+
+
+def _write_meta(root: Path, recording: Recording, writer: _EpisodeWriter) -> None:
+    "Write meta/, after all episodes"
+    table = root / _LEROBOT['episodes'].format(**_indices(0))
+    table.parent.mkdir(parents=True)
+    pq.write_table(pa.Table.from_pylist(writer.rows), table)
+    tasks = pd.DataFrame({'task_index': [0]}, index=pd.Index([writer.task], name='task'))
+    tasks.to_parquet(root / 'meta' / 'tasks.parquet')
+    write_json(root / 'meta' / 'stats.json', writer.stats())
+    write_json(root / 'meta' / 'info.json', _info(root, writer))
+    facts = dict(name=recording.name, meta=recording.meta, factors=recording.factor_table.to_dict('records'))
+    write_json(root / 'meta' / 'srlviz.json', facts)
+
+# %% ../../nbs/02_data/04_lerobot.ipynb #f2d95b3a
 def check_recording(recording: Recording, function: str) -> None:
     """Raise a TypeError or ValueError unless `recording` is a Recording with episodes, for `function` to write."""
     if not isinstance(recording, Recording):
@@ -323,55 +375,3 @@ def export_lerobot(
                 writer.add(e, str(recording.split[i]))
         _write_meta(root, recording, writer)
     return path
-
-
-def _write_meta(root: Path, recording: Recording, writer: _EpisodeWriter) -> None:
-    "Write meta/, after all episodes"
-    table = root / _LEROBOT['episodes'].format(**_indices(0))
-    table.parent.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(writer.rows), table)
-    tasks = pd.DataFrame({'task_index': [0]}, index=pd.Index([writer.task], name='task'))
-    tasks.to_parquet(root / 'meta' / 'tasks.parquet')
-    write_json(root / 'meta' / 'stats.json', writer.stats())
-    write_json(root / 'meta' / 'info.json', _info(root, writer))
-    facts = dict(name=recording.name, meta=recording.meta, factors=recording.factor_table.to_dict('records'))
-    write_json(root / 'meta' / 'srlviz.json', facts)
-
-
-def _info(root: Path, writer: _EpisodeWriter) -> dict:
-    "The content of meta/info.json"
-    features = dict(writer.features)
-    for k in writer.videos:
-        path = root / _LEROBOT['video'].format(video_key=k, **_indices(0))
-        features[k] = features[k] | dict(info=_video_info(path))
-    return dict(
-        codebase_version='v3.0',
-        robot_type=None,
-        total_episodes=len(writer.rows),
-        total_frames=writer.n_steps,
-        total_tasks=1,
-        chunks_size=_CHUNK,
-        data_files_size_in_mb=writer.data_mb,
-        video_files_size_in_mb=writer.video_mb,
-        fps=writer.fps,
-        splits={'train': f'0:{len(writer.rows)}'},
-        data_path=_LEROBOT['data'],
-        video_path=_LEROBOT['video'] if writer.videos else None,
-        features=features,
-    )
-
-
-def _video_info(path: Path) -> dict:
-    "The entry of meta/info.json for a video"
-    with open_video(path) as (_, stream):
-        return {
-            'video.height': stream.height,
-            'video.width': stream.width,
-            'video.codec': stream.codec.canonical_name,
-            'video.pix_fmt': stream.pix_fmt,
-            'video.fps': int(stream.average_rate),
-            'video.channels': 3,
-            'has_audio': False,
-            'is_depth_map': False,
-            'video.is_depth_map': False,
-        }

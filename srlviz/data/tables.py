@@ -195,7 +195,9 @@ class _Format(NamedTuple):
         return f'^[-+]?({number}|(?i:inf|infinity|nan))$'
 
 
-_PLAIN, _POINT, _COMMA = _Format(), _Format('.', ','), _Format(',', '.')
+_PLAIN = _Format()
+_POINT = _Format('.', ',')
+_COMMA = _Format(',', '.')
 
 
 def _matches(cells: pa.ChunkedArray, form: _Format) -> pa.ChunkedArray:
@@ -244,6 +246,48 @@ class _Marks(NamedTuple):
     thousands: str | None = None
 
 
+def _check_marks(marks: _Marks) -> None:
+    "Check that each mark is one character, and that they differ"
+    given = {name: mark for name, mark in marks._asdict().items() if mark is not None}
+    for name, mark in given.items():
+        if not isinstance(mark, str) or len(mark) != 1 or mark.isalnum() or mark in '"\r\n+-\\^]':
+            raise ValueError(f"{name} is one character, such as ';' or ','; got {mark!r:.80}")
+    for mark, n in Counter(given.values()).items():
+        if n > 1:
+            raise ValueError(f"{' and '.join(name for name in given if given[name] == mark)} are both {mark!r}")
+
+# %% ../../nbs/02_data/05_tables.ipynb #2e0d0d0e
+def _refuse_other_groups(texts: dict[str, pa.ChunkedArray]) -> None:
+    "Refuse numbers with blanks or apostrophes between thousands, which only `thousands=` explains"
+    for k, cells in texts.items():
+        for same in _SAME_MARKS:
+            if _all_match(cells, _Format('.', same[0]), _Format(',', same[0])):
+                found = _first_cell(cells, pc.match_substring_regex(cells, f'[{same}]'))
+                if found:
+                    raise ValueError(
+                        f"the column {k!r:.80} has {found[1]!r:.60} in row {found[0]:,}; if it holds numbers, give "
+                        f"thousands={same[0]!r}"
+                    )
+
+# %% ../../nbs/02_data/05_tables.ipynb #717eae40
+def _warn_of_points(numbers: dict[str, pa.ChunkedArray]) -> None:
+    "Warn if all numbers with a point between semicolons may have it between thousands, as in 1.250"
+    shown = {}
+    for start, stop in (0, _SHOW), (_SHOW, None):
+        for k, cells in numbers.items():
+            cells = cells.slice(start, stop)
+            with_point = cells.filter(pc.match_substring(cells, '.'))
+            if pc.all(_matches(with_point, _COMMA)).as_py() is False:
+                return
+            if len(with_point):
+                shown.setdefault(k, with_point[0].as_py())
+    for k, word in [*shown.items()][:1]:
+        warn(
+            f"the column {k!r:.80} has {word!r:.60}, read as {float(word):g}; if the point stands between thousands, "
+            "give thousands='.', and if not, decimal='.'"
+        )
+
+# %% ../../nbs/02_data/05_tables.ipynb #af7debf6
 def _find_format(columns: dict[str, pa.ChunkedArray], texts: Sequence[str], marks: _Marks) -> _Format:
     """Find out how the numbers of a table are written.
 
@@ -310,42 +354,8 @@ def _find_format(columns: dict[str, pa.ChunkedArray], texts: Sequence[str], mark
         )
     return form
 
-
-def _refuse_other_groups(texts: dict[str, pa.ChunkedArray]) -> None:
-    "Refuse numbers with blanks or apostrophes between thousands, which only `thousands=` explains"
-    for k, cells in texts.items():
-        for same in _SAME_MARKS:
-            if _all_match(cells, _Format('.', same[0]), _Format(',', same[0])):
-                found = _first_cell(cells, pc.match_substring_regex(cells, f'[{same}]'))
-                if found:
-                    raise ValueError(
-                        f"the column {k!r:.80} has {found[1]!r:.60} in row {found[0]:,}; if it holds numbers, give "
-                        f"thousands={same[0]!r}"
-                    )
-
-
-def _warn_of_points(numbers: dict[str, pa.ChunkedArray]) -> None:
-    "Warn if all numbers with a point between semicolons may have it between thousands, as in 1.250"
-    shown = {}
-    for start, stop in (0, _SHOW), (_SHOW, None):
-        for k, cells in numbers.items():
-            cells = cells.slice(start, stop)
-            with_point = cells.filter(pc.match_substring(cells, '.'))
-            if pc.all(_matches(with_point, _COMMA)).as_py() is False:
-                return
-            if len(with_point):
-                shown.setdefault(k, with_point[0].as_py())
-    for k, word in [*shown.items()][:1]:
-        warn(
-            f"the column {k!r:.80} has {word!r:.60}, read as {float(word):g}; if the point stands between thousands, "
-            "give thousands='.', and if not, decimal='.'"
-        )
-
 # %% ../../nbs/02_data/05_tables.ipynb #61d8a7f2
 _EXACT = 2**53  # whole numbers up to here are exact as float64
-_TRUE = pa.array(['True', 'TRUE', 'true'])
-_TRUE_OR_FALSE = pa.array(['True', 'TRUE', 'true', 'False', 'FALSE', 'false'])
-_MISSING = pa.array(sorted(MISSING_WORDS))
 
 
 def _typed(cells: pa.ChunkedArray, floats: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -365,15 +375,7 @@ def _typed(cells: pa.ChunkedArray, floats: pa.ChunkedArray) -> pa.ChunkedArray:
     is_whole = is_large and pc.all(pc.match_substring_regex(cells, '^[-+]?[0-9]+$')).as_py()
     return cells if is_whole else floats
 
-
-def _as_truths(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    "True and False of every cell; None if a cell is another word"
-    for part in cells.slice(0, _SHOW), cells:
-        if part.null_count or not pc.all(pc.is_in(part, value_set=_TRUE_OR_FALSE)).as_py():
-            return None
-    return pc.is_in(cells, value_set=_TRUE)
-
-
+# %% ../../nbs/02_data/05_tables.ipynb #21773b52
 def _keeps_words(cells: pa.ChunkedArray) -> bool:
     "Whether different words are different numbers, and none begins with a zero that a number would lose"
     words = pc.drop_null(pc.unique(cells))
@@ -384,6 +386,19 @@ def _keeps_words(cells: pa.ChunkedArray) -> bool:
         return False
     is_zero = pc.match_substring_regex(words, '^-0+([.]0*)?$')  # -0.0 beside 0.0
     return len(pc.unique(numbers)) >= len(words) - (pc.sum(is_zero).as_py() or 0)
+
+# %% ../../nbs/02_data/05_tables.ipynb #4deca3e7
+_TRUE = pa.array(['True', 'TRUE', 'true'])
+_TRUE_OR_FALSE = pa.array(['True', 'TRUE', 'true', 'False', 'FALSE', 'false'])
+_MISSING = pa.array(sorted(MISSING_WORDS))
+
+
+def _as_truths(cells: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    "True and False of every cell; None if a cell is another word"
+    for part in cells.slice(0, _SHOW), cells:
+        if part.null_count or not pc.all(pc.is_in(part, value_set=_TRUE_OR_FALSE)).as_py():
+            return None
+    return pc.is_in(cells, value_set=_TRUE)
 
 
 def _column_types(
@@ -419,17 +434,6 @@ def _column_types(
     return typed, form
 
 # %% ../../nbs/02_data/05_tables.ipynb #d4720ac8
-def _check_marks(marks: _Marks) -> None:
-    "Check that each mark is one character, and that they differ"
-    given = {name: mark for name, mark in marks._asdict().items() if mark is not None}
-    for name, mark in given.items():
-        if not isinstance(mark, str) or len(mark) != 1 or mark.isalnum() or mark in '"\r\n+-\\^]':
-            raise ValueError(f"{name} is one character, such as ';' or ','; got {mark!r:.80}")
-    for mark, n in Counter(given.values()).items():
-        if n > 1:
-            raise ValueError(f"{' and '.join(name for name in given if given[name] == mark)} are both {mark!r}")
-
-
 def _check_names(names: Sequence[str], path: Path) -> list[str]:
     "Names of columns, those without one as pandas names them"
     if len(names) > MAX_COLUMNS:
@@ -470,38 +474,28 @@ def _check_units(columns: dict[str, pa.ChunkedArray], literal: Collection[str], 
             "write the units into the names, as in 'speed [m/s]'"
         )
 
-
-def read_table(
-    path: str | Path,
-    *,
-    sep: str | None = None,
-    decimal: str | None = None,
-    thousands: str | None = None,
-    literal: Collection[str] = (),
-    factors: Collection[str] = (),
-) -> pd.DataFrame:
-    """Read a table from a file of CSV, or of any other text with separators, or of Parquet.
-
-    Parameters
-    ----------
-    path : of the file, whose content decides what it is; text in UTF-8, or UTF-16 with its mark, may be packed by gzip
-    sep : separator of cells, ' ' for any number of blanks; None finds it in the first lines
-    decimal, thousands : one character each, as in pandas; None: those that the cells of the whole table show
-    literal : columns that stay text, word for word
-    factors : columns that stay text unless all words are numbers, without leading zeros, and no two the same number
-
-    Returns
-    -------
-    DataFrame; each column is of int64 (uint64, or Int64 with missing values where float64 is not exact), float64, bool
-    or text. Empty cells are missing; in columns of numbers the words NaN, NA, null, None, ... are missing, too
-
-    Raises
-    ------
-    ValueError : naming the file, and the line, or the column and the cell that has no or two readings
-    """
-    return _read(Path(path), _Marks(sep, decimal, thousands), {*literal}, {*factors})[0]
+# %% ../../nbs/02_data/05_tables.ipynb #4a6e9fb2
+def _n_rows(columns: Sequence[pa.ChunkedArray]) -> int:
+    "Number of rows up to the last that has a value"
+    if not columns or any(column[-1].is_valid for column in columns):
+        return len(columns[0]) if columns else 0
+    has_value = np.zeros(len(columns[0]), bool)
+    for column in columns:
+        has_value |= column.is_valid().to_numpy()
+    rows = np.flatnonzero(has_value)
+    return int(rows[-1]) + 1 if len(rows) else 0
 
 
+def _as_pandas(columns: dict[str, pa.ChunkedArray]) -> pd.DataFrame:
+    "Arrow's columns in pandas; whole numbers with gaps stay whole"
+    table = pa.table(columns).to_pandas()
+    dtypes = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
+    for k, column in columns.items():
+        if pa.types.is_integer(column.type) and column.null_count:
+            table[k] = column.to_pandas(types_mapper=dtypes.get)
+    return table
+
+# %% ../../nbs/02_data/05_tables.ipynb #33702611
 class _Shown(NamedTuple):
     "A cell that shows how the numbers of a table are written: its decimal mark"
 
@@ -518,6 +512,18 @@ def _shown(columns: dict[str, pa.ChunkedArray], typed: dict[str, pa.ChunkedArray
             if found:
                 return _Shown(form.decimal, k, found[1])
     return None
+
+# %% ../../nbs/02_data/05_tables.ipynb #3f3e7cf4
+_WHAT = 'a table of comma-separated values'
+
+
+def _is_parquet(path: Path) -> bool:
+    with open_file(path) as f:
+        return f.read(4) == b'PAR1'
+
+
+def _unix_lines(text: str) -> str:
+    return text.replace('\r\n', '\n').replace('\r', '\n') if '\r' in text else text
 
 
 def _read(
@@ -557,6 +563,37 @@ def _read(
         return _as_pandas(typed), _shown(columns, typed, form)
 
 
+def read_table(
+    path: str | Path,
+    *,
+    sep: str | None = None,
+    decimal: str | None = None,
+    thousands: str | None = None,
+    literal: Collection[str] = (),
+    factors: Collection[str] = (),
+) -> pd.DataFrame:
+    """Read a table from a file of CSV, or of any other text with separators, or of Parquet.
+
+    Parameters
+    ----------
+    path : of the file, whose content decides what it is; text in UTF-8, or UTF-16 with its mark, may be packed by gzip
+    sep : separator of cells, ' ' for any number of blanks; None finds it in the first lines
+    decimal, thousands : one character each, as in pandas; None: those that the cells of the whole table show
+    literal : columns that stay text, word for word
+    factors : columns that stay text unless all words are numbers, without leading zeros, and no two the same number
+
+    Returns
+    -------
+    DataFrame; each column is of int64 (uint64, or Int64 with missing values where float64 is not exact), float64, bool
+    or text. Empty cells are missing; in columns of numbers the words NaN, NA, null, None, ... are missing, too
+
+    Raises
+    ------
+    ValueError : naming the file, and the line, or the column and the cell that has no or two readings
+    """
+    return _read(Path(path), _Marks(sep, decimal, thousands), {*literal}, {*factors})[0]
+
+# %% ../../nbs/02_data/05_tables.ipynb #ec3e02b1
 def read_tables(
     paths: Sequence[str | Path],
     *,
@@ -601,40 +638,7 @@ def read_tables(
             read[i], _ = _read(path, marks, {*literal, *texts}, ())
     return read
 
-
-_WHAT = 'a table of comma-separated values'
-
-
-def _is_parquet(path: Path) -> bool:
-    with open_file(path) as f:
-        return f.read(4) == b'PAR1'
-
-
-def _unix_lines(text: str) -> str:
-    return text.replace('\r\n', '\n').replace('\r', '\n') if '\r' in text else text
-
-
-def _n_rows(columns: Sequence[pa.ChunkedArray]) -> int:
-    "Number of rows up to the last that has a value"
-    if not columns or any(column[-1].is_valid for column in columns):
-        return len(columns[0]) if columns else 0
-    has_value = np.zeros(len(columns[0]), bool)
-    for column in columns:
-        has_value |= column.is_valid().to_numpy()
-    rows = np.flatnonzero(has_value)
-    return int(rows[-1]) + 1 if len(rows) else 0
-
-
-def _as_pandas(columns: dict[str, pa.ChunkedArray]) -> pd.DataFrame:
-    "Arrow's columns in pandas; whole numbers with gaps stay whole"
-    table = pa.table(columns).to_pandas()
-    dtypes = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
-    for k, column in columns.items():
-        if pa.types.is_integer(column.type) and column.null_count:
-            table[k] = column.to_pandas(types_mapper=dtypes.get)
-    return table
-
-
+# %% ../../nbs/02_data/05_tables.ipynb #27b519cd
 def plain_numbers(column: pd.Series) -> pd.Series:
     """Return a column of words as numbers if these keep them apart, as `factors` in `read_table`; else unchanged."""
     if column.dtype != 'str':

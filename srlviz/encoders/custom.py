@@ -153,6 +153,25 @@ def _run(net, x: torch.Tensor, read: _Reader):
     except Exception as e:
         raise ValueError(_failure(net, x, e, read)) from e
 
+# %% ../../nbs/03_encoders/01_custom.ipynb #98b2cdd2
+@contextmanager
+def _restored(net):
+    "Context after which a module has the attributes and the buffers that it had"
+    modules, values = [], []
+    if isinstance(net, nn.Module):
+        modules = [m for m in net.modules() if not isinstance(m, torch.jit.ScriptModule)]
+        values = [(b, b.clone()) for b in net.buffers()]
+    attributes = [(m, dict(vars(m)), dict(m._buffers)) for m in modules]
+    try:
+        yield
+    finally:
+        for module, attribute, buffers in attributes:
+            vars(module).clear()
+            vars(module).update(attribute)
+            module._buffers.update(buffers)
+        for buffer, value in values:
+            buffer.copy_(value)
+
 # %% ../../nbs/03_encoders/01_custom.ipynb #fe69b056
 def _failure(net, x, error, read: _Reader) -> str:
     "Error message for a network that fails on a batch"
@@ -185,15 +204,19 @@ def _cure(net: nn.Module, x: torch.Tensor, read: _Reader) -> str:
         layout = 'NHWC' if turned != (read.layout == 'NHWC') else 'NCHW'
         if not is_rows and layout == 'NHWC':
             batch = batch.permute(0, 2, 3, 1).contiguous()
-        arguments = dict(size=size) if size is not None else {}
-        arguments |= dict(stack=times * read.stack) if times > 1 else {}
-        arguments |= dict(layout=layout) if turned else {}
+        arguments = {}
+        if size is not None:
+            arguments['size'] = size
+        if times > 1:
+            arguments['stack'] = times * read.stack
+        if turned:
+            arguments['layout'] = layout
         with _restored(net), suppress(Exception):
             net(batch.to(device))
             return ', '.join(f'{name}={value!r}' for name, value in arguments.items())
     return ''
 
-
+# %% ../../nbs/03_encoders/01_custom.ipynb #08894551
 def _checked_codes(codes, net, n) -> np.ndarray:
     "Return the output of a network as float32 (n, n_codes); a ValueError explains how to select the codes"
     if isinstance(codes, torch.Tensor):
@@ -231,7 +254,9 @@ def _described(codes, n, net) -> str:
 
 def _parts(codes) -> dict:
     "The parts of an output of several: key or place -> part"
-    return dict(codes) if isinstance(codes, Mapping) else dict(enumerate(codes)) if isinstance(codes, tuple) else {}
+    if isinstance(codes, Mapping):
+        return dict(codes)
+    return dict(enumerate(codes)) if isinstance(codes, tuple) else {}
 
 
 def _shapes(codes) -> str:
@@ -275,8 +300,11 @@ def _first_tensor(output) -> torch.Tensor | None:
     "The first tensor of an output: itself, or of a tuple, list or mapping"
     if isinstance(output, torch.Tensor):
         return output
-    parts = output.values() if isinstance(output, Mapping) else output if isinstance(output, (tuple, list)) else ()
-    return next((part for part in parts if isinstance(part, torch.Tensor)), None)
+    if isinstance(output, Mapping):
+        output = output.values()
+    elif not isinstance(output, (tuple, list)):
+        return None
+    return next((part for part in output if isinstance(part, torch.Tensor)), None)
 
 
 def layer_codes(outputs: Mapping, layer: str, maps: str, n: int) -> np.ndarray:
@@ -300,25 +328,6 @@ def _has_rows(output, n: int) -> bool:
 
 # %% ../../nbs/03_encoders/01_custom.ipynb #c3d1b002
 _ROWS_TOLERANCE = 0.05, 1e-3  # of the standard deviation and of the size of a code
-
-
-@contextmanager
-def _restored(net):
-    "Context after which a module has the attributes and the buffers that it had"
-    modules, values = [], []
-    if isinstance(net, nn.Module):
-        modules = [m for m in net.modules() if not isinstance(m, torch.jit.ScriptModule)]
-        values = [(b, b.clone()) for b in net.buffers()]
-    attributes = [(m, dict(vars(m)), dict(m._buffers)) for m in modules]
-    try:
-        yield
-    finally:
-        for module, attribute, buffers in attributes:
-            vars(module).clear()
-            vars(module).update(attribute)
-            module._buffers.update(buffers)
-        for buffer, value in values:
-            buffer.copy_(value)
 
 
 def _changed(codes: np.ndarray, expected: np.ndarray, spread: np.ndarray) -> float:

@@ -38,7 +38,8 @@ from ...core.storage.row_groups import GROUP_ROWS
 
 # %% ../../../nbs/02_data/landing/01_flight_folder.ipynb #045d6a49
 MAX_FLIGHTS = 1_000_000
-SENSOR_TABLE, FLIGHT_TABLE = 'meta/columns.csv', 'meta/flights.parquet'
+SENSOR_TABLE = 'meta/columns.csv'
+FLIGHT_TABLE = 'meta/flights.parquet'
 RESTORE_ADVICE = (
     "restore the file, or delete the set and generate it again; `srlviz landings --verify` lists all faults of a set"
 )
@@ -144,7 +145,7 @@ def is_flights(path: str | Path) -> bool:
     format, files = _format(path)
     return format == OLD_FORMAT or format == 'srlviz recording' and SENSOR_TABLE in files
 
-
+# %% ../../../nbs/02_data/landing/01_flight_folder.ipynb #8939d860
 def _names(x) -> bool:
     return isinstance(x, list) and all(isinstance(k, str) and k for k in x) and len({*x}) == len(x)
 
@@ -187,8 +188,17 @@ class FlightFolder(RecordingFolder):
             check_sensors(self.sensors, self.info['meta']['columns'])
         e = self.episodes
         rows = read_flight_rows(self.path, e['key'].tolist())
-        about = dict(flight_id=e['key'], flight_index=range(len(e)), split=self.split, n_frames=e['length'])
-        self.flights = pd.DataFrame(about | dict(ended=e['ended'], events=rows['events'], seed=rows['seed']))
+        self.flights = pd.DataFrame(
+            {
+                'flight_id': e['key'],
+                'flight_index': range(len(e)),
+                'split': self.split,
+                'n_frames': e['length'],
+                'ended': e['ended'],
+                'events': rows['events'],
+                'seed': rows['seed'],
+            }
+        )
         for k in singles(self.info['features']):
             self.flights[k.removeprefix('factor.')] = e[k]
 
@@ -219,7 +229,10 @@ class FlightFolder(RecordingFolder):
     def __reduce__(self):
         return FlightFolder, (self.path,)
 
-    has_film = property(lambda self: bool(films(self.info['features'])))
+    @property
+    def has_film(self) -> bool:
+        "Whether the set has the frames of its flights"
+        return bool(films(self.info['features']))
 
     @cached_property
     def state(self) -> RowCache:

@@ -37,6 +37,8 @@ from ...envs.landing import FACTORS
 
 # %% ../../../nbs/02_data/landing/13_flights_0_2.ipynb #96f60a05
 _ADVICE = 'restore the file, or generate the set again'
+
+
 _INFO: dict[str, Field] = dict(
     fps=(lambda x: is_whole(x, 1, 1000), 'a whole number from 1 to 1000'),
     n_flights=(lambda x: is_whole(x, 1, MAX_FLIGHTS), f'a whole number from 1 to {MAX_FLIGHTS}'),
@@ -48,13 +50,33 @@ _INFO: dict[str, Field] = dict(
     factors=LIST,
     files=FILES,
 )
+
+
 _FLIGHT_BYTES = 8  # of a row of the table of flights, at least: each has numbers of its own
 _FACTOR: dict[str, Field] = dict(name=TEXT, dtype=TEXT, per=(lambda x: x in ('frame', 'flight'), "'frame' or 'flight'"))
-_REQUEST: dict[str, Field] = dict(seed=COUNT, size=COUNT, columns=LIST, packages=TABLE, fixed=TABLE, runways=TEXT)
-_REQUEST |= dict(n=COUNT, camera=(lambda x: isinstance(x, bool), 'true or false'), field_of_view=(is_real, 'a number'))
-_ROW: dict[str, Field] = dict.fromkeys(('n_frames', 'row_offset', 'flight_index', 'seed'), COUNT)
-_ROW |= dict(data=TEXT, conditions=TABLE, events=LIST)
-_ROW |= dict(
+
+
+_REQUEST: dict[str, Field] = dict(
+    seed=COUNT,
+    size=COUNT,
+    columns=LIST,
+    packages=TABLE,
+    fixed=TABLE,
+    runways=TEXT,
+    n=COUNT,
+    camera=(lambda x: isinstance(x, bool), 'true or false'),
+    field_of_view=(is_real, 'a number'),
+)
+
+
+_ROW: dict[str, Field] = dict(
+    n_frames=COUNT,
+    row_offset=COUNT,
+    flight_index=COUNT,
+    seed=COUNT,
+    data=TEXT,
+    conditions=TABLE,
+    events=LIST,
     split=(lambda x: x in (*SPLITS, ''), f"one of {', '.join(SPLITS)}, or ''"),
     ended=(lambda x: x in ENDINGS, ' or '.join(ENDINGS)),
 )
@@ -83,7 +105,7 @@ def _read_info(old: Path) -> dict:
         check()
     return info
 
-
+# %% ../../../nbs/02_data/landing/13_flights_0_2.ipynb #2014dfab
 class _OldSet:
     "A set of flights of srlviz 0.2.0"
 
@@ -124,7 +146,8 @@ class _OldSet:
     def episode(self, i: int) -> Episode:
         """Read flight i."""
         row, info = self.flights[i], self.info
-        file, n = self._rows(row['data']), row['n_frames']
+        file = self._rows(row['data'])
+        n = row['n_frames']
         arrays = file.arrays([*file.features], row['row_offset'], row['row_offset'] + n)
         steps = np.arange(n)
         expected = dict(flight_index=i, frame_index=steps, timestamp=steps / info['fps'])
@@ -141,13 +164,15 @@ class _OldSet:
                 name = f['name']
                 factors[name] = arrays[name] if f['per'] == 'frame' else np.asarray(row[name], f['dtype'])
             episode = Episode(obs, factors=factors, ended=row['ended'], name=flight_id(i))
-            request, known = self.request, {f.name: f for f in self.factors()}
-            check_flight(episode, flight_id(i), request['columns'], known, request | dict(camera='frame' in obs))
+            known = {f.name: f for f in self.factors()}
+            request = self.request | {'camera': 'frame' in obs}
+            check_flight(episode, flight_id(i), request['columns'], known, request)
         return episode
 
     def factors(self) -> list[Factor]:
         """The factors; the oldest sets have no labels, so theirs are those of `FACTORS`."""
-        current, factors = {f.name: f for f in FACTORS}, []
+        current = {f.name: f for f in FACTORS}
+        factors = []
         for record in self.info['factors']:
             factor = Factor(**{k: record[k] for k in FACTOR_FIELDS if k in record})
             known = current.get(factor.name)

@@ -37,7 +37,6 @@ _PLACE = (
     *('runway_heading', 'runway_length', 'runway_width'),
     *('wind_from', 'temperature', 'ground', 'precipitation', 'daylight'),
 )
-_ENGINE_OUT = dict(events=(Event(20, 'rel_engfai0'),))
 _FAILURES = tuple(name for name in PERTURBATIONS if name not in ('wind_speed_kt', 'rel_engfai0'))
 _VARIATIONS = {  # name -> Condition, and the conditions of the approach that it fixes
     'night': (Condition('at night', ('sensors', 'hour'), ('frame', 'daylight')), dict(hour=23.0)),
@@ -51,7 +50,7 @@ _VARIATIONS = {  # name -> Condition, and the conditions of the approach that it
         Condition(
             'the left engine fails after 20 s', ('sensors', 'frame', 'rel_engfai0', 'along_track'), (*_POSE, *_FAILURES)
         ),
-        _ENGINE_OUT,
+        dict(events=(Event(20, 'rel_engfai0'),)),
     ),
     'one runway': (
         Condition('all at KSEA/12L', ('sensors', 'frame', 'airport', 'runway', 'along_track'), (*_POSE, *_PLACE)),
@@ -60,10 +59,6 @@ _VARIATIONS = {  # name -> Condition, and the conditions of the approach that it
 }
 
 # %% ../../../nbs/02_data/worlds/02_approach.ipynb #a8687953
-_MOMENTS = 5  # of a flight
-_FIRST = 5.0  # s, as early as failures begin
-
-
 def _as_recorded(value: float, low: float, high: float) -> float:
     "Round a value to float32, as factors are recorded, but not out of its range"
     rounded = np.float32(value)
@@ -89,13 +84,17 @@ def _values_to_set(factor: str | Sequence[str] | None, values) -> dict[str, Sequ
             wanted[name].append(_as_recorded(v, SETTABLE[name].low, high) if v else 0.0)
     return wanted
 
+# %% ../../../nbs/02_data/worlds/02_approach.ipynb #f1b978c0
+_MOMENTS = 5  # of a flight
+_FIRST = 5.0  # s, as early as failures begin
+
 
 def _moments(n: int, n_rows: int, rng: np.random.Generator) -> list[int]:
     "Draw n rows spread over a flight, one from each n-th of it, after the time from which failures begin"
     edges = np.linspace(_FIRST * HZ + 1, n_rows, n + 1)
     return rng.uniform(edges[:-1], edges[1:]).astype(int).tolist()
 
-
+# %% ../../../nbs/02_data/worlds/02_approach.ipynb #393b4f9c
 def _set_all(
     plain: TwinFlight, draw, wanted: dict, rows: list[int], length: int | None, onset: dict, left_out: Counter
 ) -> Iterator[tuple[int, str, float, Episode]]:
@@ -180,12 +179,24 @@ class ApproachWorld:
         n, seed = self._check(n, seed, policy)
         if condition is not None:
             fixed = _VARIATIONS[condition][1] | fixed
-        options = dict(camera=camera, size=size, field_of_view=field_of_view, runways=runways)
         if out is not None:
-            flights = generate_flights(out, n, seed, workers=workers, progress=progress, **options, **fixed)
+            flights = generate_flights(
+                out,
+                n,
+                seed,
+                workers=workers,
+                progress=progress,
+                camera=camera,
+                size=size,
+                field_of_view=field_of_view,
+                runways=runways,
+                **fixed,
+            )
             return flights.replace(name=self.name)
-        bar = Bar(range(n), desc='flights', unit='flight', disable=not progress)
-        flights = [fly(flight_seed(seed, i), **options, **fixed) for i in bar]
+        flights = []
+        for i in Bar(range(n), desc='flights', unit='flight', disable=not progress):
+            seed_i = flight_seed(seed, i)
+            flights.append(fly(seed_i, camera=camera, size=size, field_of_view=field_of_view, runways=runways, **fixed))
         split_of = (runways or all_runways()).split(seed=0)
         split = [split_of[str(flight.factors['airport'])] for flight in flights]
         meta = self._meta(seed, camera, size, field_of_view) | dict(condition=condition)
@@ -250,12 +261,11 @@ class ApproachWorld:
         if length is not None:
             check_whole(length, 'length', 1)
         wanted = _values_to_set(factor, values)
-        seen = dict(camera=camera, size=size, field_of_view=field_of_view)
-        made, left_out = [], Counter()
-        bar = Bar(range(math.ceil(n / _MOMENTS)), desc='flights', unit='flight', disable=not progress)
-        for i in bar:
+        made = []
+        left_out = Counter()
+        for i in Bar(range(math.ceil(n / _MOMENTS)), desc='flights', unit='flight', disable=not progress):
             draw = partial(draw_conditions, flight_seed(seed, i), runways=runways, **fixed)
-            plain = TwinFlight(fly_approach(draw()), **seen)
+            plain = TwinFlight(fly_approach(draw()), camera=camera, size=size, field_of_view=field_of_view)
             rng = np.random.default_rng([8, flight_seed(seed, i)])
             rows = _moments(min(_MOMENTS, n - i * _MOMENTS), len(plain), rng)
             onset = {name: float(rng.uniform(_FIRST, rows[0] / HZ)) for name in PERTURBATIONS}

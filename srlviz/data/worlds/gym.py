@@ -9,6 +9,8 @@ __all__ = ['observed_factors', 'GymWorld']
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import gymnasium
 import numpy as np
@@ -36,14 +38,7 @@ def observed_factors(space: spaces.Space, obs) -> dict[str, np.ndarray]:
         return dict(observation=np.array(obs))
     return {}
 
-
-def _observed_names(recording: Recording) -> list[str]:
-    "Names of the factors, if all are the observation of `observed_factors`"
-    names = [f.name for f in recording.factors]
-    are_observed = all(name == 'observation' or name.startswith('observation_') for name in names)
-    return names if are_observed else []
-
-
+# %% ../../../nbs/02_data/worlds/04_gym.ipynb #c356c08f
 class _KnownFactors(gymnasium.Wrapper):
     "Add `factors()` to an environment, from a function of the environment, its info, or its observation"
 
@@ -96,6 +91,47 @@ class _SetFactor(gymnasium.Wrapper):
             raise TypeError(f"set_factor({self.factor!r}, ...) returns no observation of {self.observation_space}")
         return obs
 
+# %% ../../../nbs/02_data/worlds/04_gym.ipynb #ac109cf0
+@dataclass
+class _Replay:
+    "A moment of an episode, which can be played again with a factor set in it"
+
+    env: gymnasium.Env
+    seed: int  # of the episode
+    actions: np.ndarray  # the last is that of the moment's row
+    length: int | None  # rows up to the moment; None takes all
+    frames: bool
+
+    def with_factor(self, name: str, value: float) -> Episode:
+        "Play again, and set a factor before the last action"
+        t = len(self.actions) - 1
+        if isinstance(self.env, _KnownFactors):
+            env = _KnownFactors(_SetFactor(self.env.env, name, value, t), self.env.function)
+        else:
+            env = _SetFactor(self.env, name, value, t)
+        recorder = Recorder(env, frames=self.frames)
+        recorder.reset(self.seed)
+        for action in self.actions:
+            recorder.act(action)
+        return cut(recorder.episode(), t, self.length)
+
+# %% ../../../nbs/02_data/worlds/04_gym.ipynb #4d231f57
+def _fault(plain: Episode, twin: Episode, name: str, value: float, known: Sequence[str], follows: Sequence[str]) -> str:
+    "Why a replay is no twin of its moment, '' if it is; `known` are all factors, `follows` those that follow this one"
+    if np.float32(last_value(twin, name)) != np.float32(value):
+        return 'the factor does not get the value'
+    moved = [other for other in differing_factors(plain, twin, known) if other not in (name, *follows)]
+    return f"it changes {', '.join(moved[:3])}, too" if moved else ''
+
+
+class _Made(NamedTuple):
+    "A twin, or the moment itself, with the number of its moment"
+
+    moment: int
+    factor: str
+    value: float
+    episode: Episode
+
 
 _UNSEEN = 'no twin of it is observed otherwise than its moment: does set_factor return the new observation?'
 
@@ -104,6 +140,17 @@ def _is_seen(plain: Episode, twin: Episode) -> bool:
     "Whether a twin is observed otherwise than its moment, not counting frames that are drawn beside the observation"
     names = [name for name in plain.obs if name != 'frame'] or ['frame']
     return any(not np.array_equal(plain.obs[name][-1], twin.obs[name][-1]) for name in names)
+
+# %% ../../../nbs/02_data/worlds/04_gym.ipynb #0c62485d
+def _to_set(values) -> list | str | None:
+    "Check the values to set: numbers, 'own' (the value that the moment has) or None (what occurs in the episodes)"
+    if values is None or isinstance(values, str) and values == 'own':
+        return values
+    if not isinstance(values, str):
+        values = np.ravel(values).tolist()  # also of arrays and single numbers
+    if isinstance(values, str) or not values or not all(map(is_real, values)):
+        raise ValueError(f"values are numbers, 'own' or None; got {values!r:.80}")
+    return values
 
 # %% ../../../nbs/02_data/worlds/04_gym.ipynb #c3c169f9
 class GymWorld:
@@ -194,10 +241,13 @@ class GymWorld:
         """
         check_condition(condition, self.conditions)
         env = self.env if condition is None else self.varied[condition]
-        options = dict(frames=frames, max_steps=max_steps, progress=progress)
-        recording = record_pomdp(env, n, policy, seed, **options).replace(name=self.name)
-        observed = _observed_names(recording) if isinstance(env, _KnownFactors) and env.function is None else []
-        return recording.replace(meta=recording.meta | dict(observed=observed)) if observed else recording
+        recording = record_pomdp(env, n, policy, seed, frames=frames, max_steps=max_steps, progress=progress)
+        recording = recording.replace(name=self.name)
+        if isinstance(env, _KnownFactors) and env.function is None:
+            names = [f.name for f in recording.factors]
+            if names and all(name == 'observation' or name.startswith('observation_') for name in names):
+                recording = recording.replace(meta=recording.meta | {'observed': names})
+        return recording
 
     @property
     def settable(self) -> tuple[str, ...]:
@@ -251,11 +301,7 @@ class GymWorld:
         if length is not None:
             check_whole(length, 'length', 1)
         names = names_to_set(self.name, factor, self.settable)
-        if values is not None and not isinstance(values, str):
-            values = np.ravel(values).tolist()  # also of arrays and single numbers
-        is_word = values is None or isinstance(values, str) and values == 'own'
-        if not is_word and (isinstance(values, str) or not values or not all(map(is_real, values))):
-            raise ValueError(f"values are numbers, 'own' or None; got {values!r:.80}")
+        values = _to_set(values)
         given = self.env.get_wrapper_attr('follows') if self.env.has_wrapper_attr('follows') else {}
         follows = {name: as_names(others) for name, others in given.items()}
         recording = self.record(min(n, 10), seed=seed, policy=policy, progress=progress, max_steps=max_steps)
@@ -268,62 +314,51 @@ class GymWorld:
         for name in {**follows, **dict.fromkeys(other for others in follows.values() for other in others)}:
             if name not in known:
                 raise unknown(f'factor in follows of {self.name}', f'{name!s:.80}', known)
+        natural = {name: natural_values(recording.steps(name)[name]) for name in names} if values is None else {}
         rng = np.random.default_rng(seed)
-        made, left_out, seen = [], Counter(), dict.fromkeys(names, False)
+        made = []
+        left_out = Counter()
+        seen = dict.fromkeys(names, False)
         for moment in Bar(range(n), desc='twins', unit='moment', disable=not progress):
             i = moment % len(recording)
             t = int(rng.integers(len(recording[i])))
-            play = dict(seed=recording.meta['seeds'][i], actions=recording[i].actions[: t + 1], frames=frames)
-            plain = cut(self._replayed(UNTOUCHED, math.nan, **play), t, length)
-            made.append((moment, UNTOUCHED, math.nan, plain))
+            replay = _Replay(self.env, recording.meta['seeds'][i], recording[i].actions[: t + 1], length, frames)
+            plain = replay.with_factor(UNTOUCHED, math.nan)
+            made.append(_Made(moment, UNTOUCHED, math.nan, plain))
             for name in names:
                 own = last_value(plain, name)
-                chosen = natural_values(recording.steps(name)[name]) if values is None else values
-                for value in [own] if values == 'own' else [v for v in chosen if np.float32(v) != np.float32(own)]:
+                if values == 'own':
+                    wanted = [own]
+                else:
+                    wanted = [v for v in natural.get(name, values) if np.float32(v) != np.float32(own)]
+                for value in wanted:
                     try:
-                        twin = cut(self._replayed(name, value, **play), t, length)
+                        twin = replay.with_factor(name, value)
                     except ValueError as e:
                         left_out[name, str(e)] += 1
                         continue
-                    differ = differing_factors(plain, twin, known)
-                    moved = [other for other in differ if other not in (name, *follows.get(name, ()))]
-                    if np.float32(last_value(twin, name)) != np.float32(value):
-                        left_out[name, 'the factor does not get the value'] += 1
-                    elif moved:
-                        left_out[name, f"it changes {', '.join(moved[:3])}, too"] += 1
-                    else:
-                        made.append((moment, name, last_value(twin, name), twin))
-                        seen[name] |= _is_seen(plain, twin)
+                    fault = _fault(plain, twin, name, value, known, follows.get(name, ()))
+                    if fault:
+                        left_out[name, fault] += 1
+                        continue
+                    made.append(_Made(moment, name, last_value(twin, name), twin))
+                    seen[name] |= _is_seen(plain, twin)
         for name in names if values != 'own' else ():
-            of_factor = [twin for twin in made if twin[1] == name]
-            if of_factor and not seen[name]:
-                left_out[name, _UNSEEN] = len(of_factor)
-                made = [twin for twin in made if twin[1] != name]
-        moments, changed, found, episodes = zip(*made)
+            n_made = sum(twin.factor == name for twin in made)
+            if n_made and not seen[name]:
+                left_out[name, _UNSEEN] = n_made
+                made = [twin for twin in made if twin.factor != name]
         return Twins.build(
-            episodes,
-            moments,
-            changed,
-            found,
+            [twin.episode for twin in made],
+            [twin.moment for twin in made],
+            [twin.factor for twin in made],
+            [twin.value for twin in made],
             follows={name: follows.get(name, ()) for name in names},
             left_out=[(name, reason, count) for (name, reason), count in left_out.items()],
             name=self.name,
             factors=recording.factors,
             meta=recording.meta,
         )
-
-    def _replayed(self, name: str, value: float, *, seed: int, actions: np.ndarray, frames: bool) -> Episode:
-        "Replay actions and set a factor before the last of them"
-        t = len(actions) - 1
-        if isinstance(self.env, _KnownFactors):
-            env = _KnownFactors(_SetFactor(self.env.env, name, value, t), self.env.function)
-        else:
-            env = _SetFactor(self.env, name, value, t)
-        recorder = Recorder(env, frames=frames)
-        recorder.reset(seed)
-        for action in actions:
-            recorder.act(action)
-        return recorder.episode()
 
     def sample(self) -> Recording:
         """Record three episodes of at most 200 steps."""

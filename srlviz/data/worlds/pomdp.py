@@ -24,13 +24,6 @@ from ..popgym import record_episodes, record_pomdp
 from ...envs.pomdp.base import POMDP, make_task, replay, rows_at, started
 
 # %% ../../../nbs/02_data/worlds/01_pomdp.ipynb #0ec4a3c1
-_UNDEFINED = 'the factor is not defined in this row'
-_ENDED = 'the episode would have ended before'
-_CANNOT = 'it cannot have this value in this row'
-_OTHERS = 'a factor that does not follow would differ'
-_UNSEEN = 'nothing that was seen would differ'
-
-
 def _spread_rows(possible: Sequence[np.ndarray], seed: int) -> np.ndarray:
     """Choose one row of each episode, from the first to the last ones, in random order: (n,).
 
@@ -45,6 +38,13 @@ def _spread_rows(possible: Sequence[np.ndarray], seed: int) -> np.ndarray:
         rows = np.flatnonzero(marks if marks.any() else np.ones(len(marks), bool))
         chosen.append(rows[int(share * len(rows))])
     return np.array(chosen)
+
+# %% ../../../nbs/02_data/worlds/01_pomdp.ipynb #65ce63e2
+_UNDEFINED = 'the factor is not defined in this row'
+_ENDED = 'the episode would have ended before'
+_CANNOT = 'it cannot have this value in this row'
+_OTHERS = 'a factor that does not follow would differ'
+_UNSEEN = 'nothing that was seen would differ'
 
 
 class _Histories:
@@ -122,12 +122,6 @@ class _Histories:
         return records, after[factor], np.select([*problems.values()], [*problems], '')
 
 # %% ../../../nbs/02_data/worlds/01_pomdp.ipynb #8d5e31b0
-@cache
-def _task_names() -> tuple[str, ...]:
-    "Names of every environment at every difficulty"
-    return tuple(f'{name}-{difficulty}' for name in catalog_names('envs') for difficulty in DIFFICULTIES)
-
-
 def _values_of(played: Recording, factor: str, values, own: np.ndarray) -> list:
     "List the values that a factor is set to; a ValueError if one is outside of what occurs in the episodes"
     if isinstance(values, str) and values == 'own':
@@ -144,6 +138,12 @@ def _values_of(played: Recording, factor: str, values, own: np.ndarray) -> list:
             expected = f"'own' or numbers from {low:g} to {high:g}, as in play"
             raise ValueError(f"values of {factor} must be {expected}; got {v!r:.40}")
     return wanted
+
+# %% ../../../nbs/02_data/worlds/01_pomdp.ipynb #2b7050f3
+@cache
+def _task_names() -> tuple[str, ...]:
+    "Names of every environment at every difficulty"
+    return tuple(f'{name}-{difficulty}' for name in catalog_names('envs') for difficulty in DIFFICULTIES)
 
 
 class POMDPWorld:
@@ -229,14 +229,26 @@ class POMDPWorld:
         ValueError : an unknown condition, and as `record_pomdp`
         """
         check_condition(condition, self.conditions)
-        options = dict(frames=frames, reveal=reveal, max_steps=max_steps, progress=progress)
         if condition == 'fully observable':
             from srlviz.envs.pomdp.fully_observable import fully_observable  # compiles
 
-            return record_pomdp(fully_observable(self.name, **parameters or {}), n, policy, seed, **options)
-        environment, _, difficulty = self.name.rpartition('-')
-        task = f'{environment}-{condition or difficulty}'
-        return record_pomdp(task, n, policy, seed, flat=flat, parameters=parameters, **options)
+            task = fully_observable(self.name, **parameters or {})
+            flat, parameters = False, None  # the task has both
+        else:
+            environment, _, difficulty = self.name.rpartition('-')
+            task = f'{environment}-{condition or difficulty}'
+        return record_pomdp(
+            task,
+            n,
+            policy,
+            seed,
+            frames=frames,
+            reveal=reveal,
+            flat=flat,
+            parameters=parameters,
+            max_steps=max_steps,
+            progress=progress,
+        )
 
     def twins(
         self,
@@ -269,7 +281,9 @@ class POMDPWorld:
         ------
         ValueError : for a factor that cannot be set, with those that can; a value that does not occur in play
         """
-        names = self._settable_names(factor)
+        if not self.settable:
+            raise ValueError(f"{self.name} has no twins, also none of {factor!r:.80}: {self.not_settable}")
+        names = names_to_set(self.name, factor, self.settable)
         check_whole(n, 'n', 1)
         if policy is None:
             policy = 'oracle' if hasattr(self._task, 'script') else 'random'
@@ -277,7 +291,10 @@ class POMDPWorld:
         histories = _Histories(self._task, played, names, seed)
         made = [(i, UNTOUCHED, np.nan, e) for i, e in enumerate(histories.episodes(histories.records, range(n)))]
         left_out = Counter()
-        wanted = [(name, value) for name in names for value in _values_of(played, name, values, histories.now[name])]
+        wanted = []
+        for name in names:
+            for value in _values_of(played, name, values, histories.now[name]):
+                wanted.append((name, value))
         for name, value in Bar(wanted, desc='twins', unit='value', delay=2, disable=not progress):
             records, reached, problem = histories.twins(name, value)
             if values != 'own':
@@ -285,7 +302,8 @@ class POMDPWorld:
             left_out.update((name, reason) for reason in problem if reason)
             which = np.flatnonzero(problem == '')
             if len(which):
-                made += zip(which, [name] * len(which), reached[which], histories.episodes(records, which))
+                for i, episode in zip(which, histories.episodes(records, which)):
+                    made.append((i, name, reached[i], episode))
         made.sort(key=lambda twin: twin[0])
         moment, changed, value, episodes = zip(*made)
         return Twins.build(
@@ -300,12 +318,6 @@ class POMDPWorld:
             factors=played.factors,
             meta=played.meta,
         )
-
-    def _settable_names(self, factor) -> list[str]:
-        "Check the factors to set"
-        if not self.settable:
-            raise ValueError(f"{self.name} has no twins, also none of {factor!r:.80}: {self.not_settable}")
-        return names_to_set(self.name, factor, self.settable)
 
     def sample(self) -> Recording:
         """Record four episodes with frames."""

@@ -41,10 +41,21 @@ class _ResNetCodes(nn.Module):
     normalise, bfloat16 : see `ResNet`
     """
 
-    def __init__(self, n_codes: int, shape: Sequence[int], depth: int = 34, rectified: bool = False, **of_resnet):
+    def __init__(
+        self,
+        n_codes: int,
+        shape: Sequence[int],
+        depth: int = 34,
+        rectified: bool = False,
+        normalise: bool = False,
+        bfloat16: bool = False,
+    ):
         super().__init__()
-        self.shape, self.resnet, self.rectified = tuple(shape), ResNet(depth, **of_resnet), rectified
-        self.pool, self.linear = nn.AdaptiveAvgPool2d(3), nn.Linear(512 * 9, n_codes)
+        self.shape = tuple(shape)
+        self.rectified = rectified
+        self.resnet = ResNet(depth, normalise=normalise, bfloat16=bfloat16)
+        self.pool = nn.AdaptiveAvgPool2d(3)
+        self.linear = nn.Linear(512 * 9, n_codes)
 
     def forward(self, frames):
         local = self.resnet.features(check_frames(frames, self.shape)).float()
@@ -58,7 +69,8 @@ class _LinearCodes(nn.Module):
     def __init__(self, n_codes: int, shape: Sequence[int]):
         super().__init__()
         self.shape = tuple(shape)
-        self.linear, self.norm = nn.Linear(int(np.prod(shape)), n_codes), nn.BatchNorm1d(n_codes)
+        self.linear = nn.Linear(int(np.prod(shape)), n_codes)
+        self.norm = nn.BatchNorm1d(n_codes)
 
     def forward(self, frames):
         return self.norm(self.linear(check_frames(frames, self.shape).flatten(1) / 255))
@@ -112,7 +124,8 @@ class _LinearDecoder(nn.Module):
 
     def __init__(self, n_codes: int, shape: Sequence[int]):
         super().__init__()
-        self.shape, self.linear = tuple(shape), nn.Linear(n_codes, int(np.prod(shape)))
+        self.shape = tuple(shape)
+        self.linear = nn.Linear(n_codes, int(np.prod(shape)))
 
     def forward(self, codes):
         return self.linear(codes).sigmoid().unflatten(1, self.shape).permute(0, 3, 1, 2)
@@ -273,9 +286,14 @@ class FrameAutoencoder(FrameEncoder):
         """Build the untrained network for frames of `shape_`."""
         if self.network == 'linear':
             return _LinearCodes(n_codes or self.n_codes, self.shape_)
-        of_resnet = dict(normalise=self.weights is not None, bfloat16=self._in_half())
-        depth = int(self.network.removeprefix('resnet'))
-        return _ResNetCodes(n_codes or self.n_codes, self.shape_, depth, self.rectified, **of_resnet)
+        return _ResNetCodes(
+            n_codes or self.n_codes,
+            self.shape_,
+            depth=int(self.network.removeprefix('resnet')),
+            rectified=self.rectified,
+            normalise=self.weights is not None,
+            bfloat16=self._in_half(),
+        )
 
     def rebuild(self) -> None:
         super().rebuild()

@@ -25,7 +25,35 @@ def _as_sigmoids(weight, bias, n_in):
     w_h = w[:, n_in:].contiguous(memory_format=torch.channels_last)
     return w_x, w_h, bias * factor, factor
 
+# %% ../../../nbs/03_encoders/sequences/08_conv_lstm.ipynb #e7d45cc8
+def _total_gradient(grad, from_next, state, now):
+    "Gradient of a state at rows `now`: that of the outputs plus that from the next step, as a new tensor"
+    if grad is None:
+        total = torch.zeros_like(state[now])
+    else:
+        total = grad[now].clone(memory_format=torch.channels_last)
+    if from_next is not None:
+        total[: len(from_next)] += from_next
+    return total
 
+
+def _gate_gradients(gates, c, c_previous, d_h, d_c):
+    "Gradients of the inputs of the four sigmoids, and of the previous step's c; overwrites d_h and d_c"
+    i, f, o, s = gates.chunk(4, 1)
+    tanh_c = c.tanh()
+    d = torch.empty_like(gates)
+    d_i, d_f, d_o, d_s = d.chunk(4, 1)
+    torch.mul(d_h, tanh_c, out=d_o)
+    d_c += torch.ops.aten.tanh_backward(d_h.mul_(o), tanh_c)
+    torch.mul(d_c, i, out=d_s).mul_(2)
+    torch.mul(d_c, s, out=d_i).mul_(2).sub_(d_c)
+    if c_previous is None:
+        d_f.zero_()
+    else:
+        torch.mul(d_c, c_previous, out=d_f)
+    return torch.ops.aten.sigmoid_backward(d, gates), d_c.mul_(f)
+
+# %% ../../../nbs/03_encoders/sequences/08_conv_lstm.ipynb #0feb3f9e
 def _conv_backward(grad, x, w, output_mask):
     "Gradients of a 3 x 3 convolution for x, w and the bias, where `output_mask` is True"
     one, none = [1, 1], [0, 0]
@@ -87,34 +115,6 @@ class _Layer(torch.autograd.Function):
                 grad_w_h += d_w
             stop = start
         return grad_x, torch.cat([grad_w_x, grad_w_h], 1) * factor.view(-1, 1, 1, 1), grad_b * factor, None
-
-
-def _total_gradient(grad, from_next, state, now):
-    "Gradient of a state at rows `now`: that of the outputs plus that from the next step, as a new tensor"
-    if grad is None:
-        total = torch.zeros_like(state[now])
-    else:
-        total = grad[now].clone(memory_format=torch.channels_last)
-    if from_next is not None:
-        total[: len(from_next)] += from_next
-    return total
-
-
-def _gate_gradients(gates, c, c_previous, d_h, d_c):
-    "Gradients of the inputs of the four sigmoids, and of the previous step's c; overwrites d_h and d_c"
-    i, f, o, s = gates.chunk(4, 1)
-    tanh_c = c.tanh()
-    d = torch.empty_like(gates)
-    d_i, d_f, d_o, d_s = d.chunk(4, 1)
-    torch.mul(d_h, tanh_c, out=d_o)
-    d_c += torch.ops.aten.tanh_backward(d_h.mul_(o), tanh_c)
-    torch.mul(d_c, i, out=d_s).mul_(2)
-    torch.mul(d_c, s, out=d_i).mul_(2).sub_(d_c)
-    if c_previous is None:
-        d_f.zero_()
-    else:
-        torch.mul(d_c, c_previous, out=d_f)
-    return torch.ops.aten.sigmoid_backward(d, gates), d_c.mul_(f)
 
 # %% ../../../nbs/03_encoders/sequences/08_conv_lstm.ipynb #974d8397
 def _packed_order(mask: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, tuple[int, ...]]:

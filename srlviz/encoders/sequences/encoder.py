@@ -8,14 +8,13 @@ __all__ = ['SequenceNetwork', 'batch_loss', 'SequenceEncoder']
 # %% ../../../nbs/03_encoders/sequences/02_encoder.ipynb #a18ca84c
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import torch
 from torch import nn
 
@@ -149,7 +148,22 @@ class SequenceEncoder(Parameters, ABC):
             config['recording'] = recording.fingerprint()
         with seeded(self.seed):
             self.model_ = self.blank_model().to(pick_device(self.device))
-        self.history_ = self._train(fit, held_out, config)
+        validated = held_out is not None
+        self.history_ = train(
+            self.model_,
+            batch_loss,
+            self.random_batches(fit),
+            epochs=self.epochs,
+            lr=self.lr,
+            validate=self.held_out_loss(held_out) if validated else None,
+            patience=self.patience if validated else None,
+            plateau={'factor': 0.5, 'patience': 3, 'cooldown': 1} if validated else None,
+            seed=self.seed,
+            checkpoint=self.checkpoint,
+            config=config,
+            progress=self.progress,
+            label=f'fitting {type(self).__name__}',
+        )
         return self
 
     def _check_arguments(self) -> None:
@@ -191,30 +205,14 @@ class SequenceEncoder(Parameters, ABC):
 
     def _windows(self, recording: Recording, *seed: int) -> list[Places]:
         """Sample windows as the arguments specify."""
-        sizes = dict(shortest=self.shortest, longest=self.longest, min_rows=self.min_rows)
-        return draw_windows(recording.lengths, self.batch_size, per_episode=self.windows, seed=seed, **sizes)
-
-    def _train(self, fit: Recording, held_out: Recording | None, config: Mapping) -> pd.DataFrame:
-        """Train the module `model_`, and return its history.
-
-        fit, held_out : training and validation episodes (None: no validation)
-        config : identifies the checkpoint
-        """
-        plateau = None if held_out is None else dict(factor=0.5, patience=3, cooldown=1)
-        return train(
-            self.model_,
-            batch_loss,
-            self.random_batches(fit),
-            epochs=self.epochs,
-            lr=self.lr,
-            validate=None if held_out is None else self.held_out_loss(held_out),
-            patience=None if held_out is None else self.patience,
-            plateau=plateau,
-            seed=self.seed,
-            checkpoint=self.checkpoint,
-            config=config,
-            progress=self.progress,
-            label=f'fitting {type(self).__name__}',
+        return draw_windows(
+            recording.lengths,
+            self.batch_size,
+            shortest=self.shortest,
+            longest=self.longest,
+            per_episode=self.windows,
+            min_rows=self.min_rows,
+            seed=seed,
         )
 
     def encode(self, recording: Recording, progress: bool = True) -> list[np.ndarray]:
@@ -271,7 +269,8 @@ class SequenceEncoder(Parameters, ABC):
 
     def rebuild(self) -> None:
         """Build the untrained module before `load` restores its weights, after checking the names of columns."""
-        columns, n = getattr(self, 'columns_', None), self.shapes_.get('sensors', (0,))[0]
+        columns = getattr(self, 'columns_', None)
+        n = self.shapes_.get('sensors', (0,))[0]
         if columns is not None and (not isinstance(columns, list) or [*map(type, columns)] != [str] * n):
             raise ValueError(f"columns_ must be the names of {n} sensors, got {columns!r:.80}")
         self.model_ = self._untrained()

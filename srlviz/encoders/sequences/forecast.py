@@ -152,7 +152,10 @@ class Forecaster(SequenceEncoder):
         ------
         ValueError : for a network that does not read `inputs`, or an odd number of codes for two networks
         """
-        network, inputs, n_codes, shapes = self.network, self.inputs, self.n_codes, self.shapes_
+        network = self.network
+        inputs = self.inputs
+        n_codes = self.n_codes
+        shapes = self.shapes_
         if isinstance(network, str) and network not in _NETWORKS[inputs]:
             raise unknown(f'network for inputs={inputs!r}', network, _NETWORKS[inputs])
         if inputs == 'sensors' or not isinstance(network, str):
