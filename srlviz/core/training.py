@@ -328,7 +328,9 @@ def train(
         raise ValueError("patience and plateau need a validation loss; got validate=None")
     optimizer = torch.optim.Adam(module.parameters(), lr=float(lr), eps=float(eps))
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, **plateau) if plateau else None
-    history, best, state = [], math.inf, None
+    history = []
+    best = math.inf
+    state = None
     if checkpoint and Path(checkpoint).exists():
         history, best, state = _resume(checkpoint, config or {}, module, optimizer, scheduler)
     if len(history) > epochs:
@@ -359,20 +361,21 @@ def train(
             log_curve((epoch + 1) * len(batch_list), epochs * len(batch_list), valid=valid)
         history.append(dict(epoch=epoch, loss=mean, valid=valid, lr=lr_now, seconds=time.perf_counter() - start))
         if validate is None or valid < best:
-            best, state = valid, deepcopy(module.state_dict())
+            best = valid
+            state = deepcopy(module.state_dict())
         if scheduler:
             scheduler.step(valid)
         if checkpoint:
             save_weights(
                 checkpoint,
-                dict(
-                    module=module.state_dict(),
-                    best=best,
-                    best_state=state,
-                    optimizer=optimizer.state_dict(),
-                    scheduler=scheduler.state_dict() if scheduler else {},
-                    history=history,
-                ),
+                {
+                    'module': module.state_dict(),
+                    'best': best,
+                    'best_state': state,
+                    'optimizer': optimizer.state_dict(),
+                    'scheduler': scheduler.state_dict() if scheduler else {},
+                    'history': history,
+                },
                 config or {},
             )
     bar.total = bar.n = len(history)  # also after stopping early
@@ -385,7 +388,9 @@ def train(
 # %% ../../nbs/00_core/06_training.ipynb #286ff0b1
 def _run_epoch(module, loss, batches, optimizer, bar, epoch) -> float:
     module.train()
-    n, total, logged = len(batches), 0.0, 0.0
+    n = len(batches)
+    total = 0.0
+    logged = 0.0
     for i, batch in enumerate(batches):
         value = loss(module, batch)
         if not torch.isfinite(value):
@@ -467,7 +472,8 @@ def _check_like(saved, expected, name: str) -> None:
 def load_optimizer(optimizer: torch.optim.Optimizer, saved: dict) -> None:
     """Load the state of an optimizer after checking that it fits its weights."""
     check_fields(saved, {'state': TABLE, 'param_groups': LIST}, 'optimizer')
-    groups, expected = saved['param_groups'], optimizer.state_dict()['param_groups']
+    groups = saved['param_groups']
+    expected = optimizer.state_dict()['param_groups']
     _check_like(groups, expected, 'optimizer.param_groups')
     if [g['params'] for g in groups] != [g['params'] for g in expected]:
         raise ValueError("optimizer.param_groups are of other weights")
