@@ -297,7 +297,8 @@ def bootstrap_interval(
         return np.nan, np.nan
     drawn = _resamples(tasks, n_resamples, np.random.default_rng(seed))
     found = np.concatenate([statistic(x, axis=-1) for x in drawn])
-    estimate, is_mean = statistic(np.concatenate(tasks), axis=-1), statistic is np.mean
+    estimate = statistic(np.concatenate(tasks), axis=-1)
+    is_mean = statistic is np.mean
     low, high = bounds(found, estimate, n_units, confidence_level, freedom=freedom, is_mean=is_mean)
     return float(low), float(high)
 
@@ -310,8 +311,10 @@ def _resamples(tasks: Sequence[np.ndarray], n_resamples: int, rng: np.random.Gen
     if n_resamples * sum(map(len, tasks)) <= _AT_ONCE:  # the draws of scipy.stats.bootstrap
         yield np.concatenate([t[rng.integers(0, len(t), (n_resamples, len(t)))] for t in tasks], axis=1)
         return
-    pool, n = np.concatenate(tasks), np.array([len(t) for t in tasks])
-    size, first = np.repeat(n.astype(float), n), np.repeat(np.cumsum(n) - n, n)
+    pool = np.concatenate(tasks)
+    n = np.array([len(t) for t in tasks])
+    size = np.repeat(n.astype(float), n)
+    first = np.repeat(np.cumsum(n) - n, n)
     some = max(1, _BATCH // len(pool))
     for a in range(0, n_resamples, some):  # all tasks at once: there may be as many as scores
         which = (rng.random((min(some, n_resamples - a), len(pool))) * size).astype(np.int64)
@@ -367,7 +370,8 @@ def tied_groups(
     )
     tied = np.eye(len(order), dtype=bool)
     tied[one, other] = ~((low > 0) | (high < 0))
-    groups, last = [], -1
+    groups = []
+    last = -1
     for first in range(len(order)):
         end = first
         while end + 1 < len(order) and tied[first : end + 1, end + 1].all():

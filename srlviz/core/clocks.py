@@ -206,7 +206,8 @@ def rate_of(seconds: np.ndarray, starts: np.ndarray, names: Sequence[str], colum
     of_runs = pd.Series(steps).groupby(run)
     medians = of_runs.median()[of_runs.size() > 2]
     if len(medians) > 1 and medians.min() > 0 and (1 + 2 * _UNEVEN) * medians.min() < medians.max():
-        slow, fast = medians.idxmax(), medians.idxmin()
+        slow = medians.idxmax()
+        fast = medians.idxmin()
         raise ValueError(
             f"the column {column!r} has a row every {medians[slow]:.4g} seconds in episode "
             f"{names[slow] or slow!s:.80}, but every {medians[fast]:.4g} in {names[fast] or fast!s:.80}; resample or "

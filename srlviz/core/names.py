@@ -77,9 +77,11 @@ def spelled(kind: str, name, choices: Iterable[str]) -> str:
 
 def unique_name(name: str, taken: Collection[str]) -> str:
     """Return a name that is not taken: 'pca', or else 'pca 2', 'pca 3', ..."""
-    unique, number = name, 2
+    unique = name
+    number = 2
     while unique in taken:
-        unique, number = f'{name} {number}', number + 1
+        unique = f'{name} {number}'
+        number += 1
     return unique
 
 # %% ../../nbs/00_core/01_names.ipynb #e2e52c88

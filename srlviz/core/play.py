@@ -58,7 +58,8 @@ class DrawnFrames:
     shape : (H, W, 3); None draws the first frame to find out
     """
 
-    dtype, ndim = np.dtype('uint8'), 4
+    dtype = np.dtype('uint8')
+    ndim = 4
 
     def __init__(self, world, records: np.ndarray, *, reveal: bool = False, shape: Sequence[int] | None = None):
         self.world = world
@@ -605,7 +606,8 @@ def gather_episodes(
     spec = env.spec.id if env.spec else type(world).__name__
     task = f'{type(world).__name__}-{world.difficulty}' if hasattr(world, 'difficulty') else spec
     settings = {k: getattr(world, k) for k in ('parameters', 'legacy', 'flat') if getattr(world, k, None) is not None}
-    wrappers, inner = [], env
+    wrappers = []
+    inner = env
     while inner is not world:
         wrappers.append(type(inner).__name__)
         inner = inner.env
@@ -617,5 +619,13 @@ def gather_episodes(
         task,
         getattr(env, 'metadata', {}).get('render_fps'),
         _played_factors(env, list(episodes)),
-        meta=dict(task=task, id=spec, policy=policy, seeds=list(seeds), packages=packages) | settings | meta,
+        meta={
+            'task': task,
+            'id': spec,
+            'policy': policy,
+            'seeds': list(seeds),
+            'packages': packages,
+            **settings,
+            **meta,
+        },
     )

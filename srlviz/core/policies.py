@@ -176,7 +176,8 @@ def _seed_globals(rng: np.random.Generator, space: spaces.Space | None = None):
     space : its generator is seeded too: DQN of stable-baselines3 explores by `action_space.sample()`
     """
     seed = int(rng.integers(2**32))
-    python_state, numpy_state = random.getstate(), np.random.get_state()
+    python_state = random.getstate()
+    numpy_state = np.random.get_state()
     random.seed(seed)
     np.random.seed(seed)
     torch = sys.modules.get('torch')

@@ -1083,7 +1083,8 @@ def _from_npz(head: dict, arrays: dict[str, np.ndarray]) -> Recording:
     episodes = []
     end = 0
     for i, length in enumerate(head['lengths']):
-        start, end = end, end + length
+        start = end
+        end += length
         parts = {k: np.asarray(v[i]) if k in single else v[start:end] for k, v in arrays.items()}
         episode = Episode(
             {k.removeprefix('obs.'): v for k, v in parts.items() if k.startswith('obs.')},
@@ -1443,7 +1444,9 @@ def _sensor_columns(table: pd.DataFrame, starts: np.ndarray, seconds: np.ndarray
 
     A warning lists the others, and why. If nothing else is there, columns that count are sensors.
     """
-    sensors, counting, left_out = [], [], []
+    sensors = []
+    counting = []
+    left_out = []
     for k, column in table.items():
         words = ' '.join(re.findall('[a-z0-9]+', re.sub('([a-z])([A-Z])', r'\1 \2', str(k)).lower()))
         if column.dtype.kind in 'Mm':

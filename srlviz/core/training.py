@@ -131,7 +131,8 @@ def _checked_copy(path: str | Path) -> tuple[io.BytesIO, int]:
 
 def _copy_zip(f: BinaryIO) -> tuple[io.BytesIO, int]:
     "Return a checked copy and the size of its pickle"
-    out, pickled = io.BytesIO(), None
+    out = io.BytesIO()
+    pickled = None
     with zipfile.ZipFile(f) as z, zipfile.ZipFile(out, 'w') as copy:
         members = check_zip(z, packed=False)
         size = os.fstat(f.fileno()).st_size
@@ -181,7 +182,8 @@ def _nest_parts(nest, name: str = '', max_parts: int = 10**7) -> Iterator[tuple[
     ValueError : for more than `max_parts` parts or `_MAX_DEPTH` levels, a key other than text or a whole number, and a
         leaf other than a tensor, number, text or None
     """
-    stack, n_parts = [(name, nest, 0)], 0
+    stack = [(name, nest, 0)]
+    n_parts = 0
     while stack:
         name, x, depth = stack.pop()
         n_parts += 1
@@ -359,7 +361,8 @@ def train(
             )
         if validate:
             log_curve((epoch + 1) * len(batch_list), epochs * len(batch_list), valid=valid)
-        history.append(dict(epoch=epoch, loss=mean, valid=valid, lr=lr_now, seconds=time.perf_counter() - start))
+        seconds = time.perf_counter() - start
+        history.append({'epoch': epoch, 'loss': mean, 'valid': valid, 'lr': lr_now, 'seconds': seconds})
         if validate is None or valid < best:
             best = valid
             state = deepcopy(module.state_dict())
@@ -543,5 +546,8 @@ def summarize_history(history: pd.DataFrame, patience: int | None = None) -> dic
         return summary
     best = int(valid.argmin())
     converged = epochs - 1 - best >= min(_SETTLED, patience or _SETTLED)
-    summary |= dict(best_epoch=best + 1, converged=int(converged))
-    return summary | (dict(valid_share=valid[best] / valid[0]) if valid[0] else {})
+    summary['best_epoch'] = best + 1
+    summary['converged'] = int(converged)
+    if valid[0]:
+        summary['valid_share'] = valid[best] / valid[0]
+    return summary
