@@ -295,6 +295,12 @@ def _check_alike(episodes):
                     f"episode {i} has {k}: {has}, episode 0 has {had}; episodes of a recording have the same arrays"
                 )
 
+
+def _plain_meta(meta: Mapping | None) -> dict:
+    if meta is not None and not isinstance(meta, Mapping):
+        raise ValueError(f"the meta of a recording is a dict of JSON values; got {type(meta).__name__}")
+    return dict(meta or {})
+
 # %% ../../nbs/00_core/03_recordings.ipynb #2dcd4f47
 class _Picked(Sequence):
     "Episodes of a sequence by index, read when they are used"
@@ -403,12 +409,6 @@ def _known_factors(factors: Sequence[Factor], episode: Episode | None) -> tuple[
     return factors
 
 # %% ../../nbs/00_core/03_recordings.ipynb #ad8202c3
-def _plain_meta(meta: Mapping | None) -> dict:
-    if meta is not None and not isinstance(meta, Mapping):
-        raise ValueError(f"the meta of a recording is a dict of JSON values; got {type(meta).__name__}")
-    return dict(meta or {})
-
-
 class Recording(Sequence):
     """A list of episodes with the table of their factors and a split.
 
@@ -935,7 +935,7 @@ class Recording(Sequence):
             meta=meta,
         )
 
-
+# %% ../../nbs/00_core/03_recordings.ipynb #090d7aa5
 def as_recording(data: 'Recording | Episode | Sequence[Episode]') -> 'Recording':
     """Return a recording of at least one episode; an Episode, or several, are wrapped in one.
 
