@@ -103,10 +103,6 @@ def check_resampling(confidence_level: float, n_resamples: int) -> None:
     check_whole(n_resamples, 'n_resamples', 1)
 
 
-MIN_UNITS = 3  # units of an interval
-FEW_UNITS = 5  # below this number, whatever shows an interval also says how many units it is of
-
-
 def percentiles(statistics: np.ndarray, confidence_level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
     """Return the quantiles between which a share of the resamples lies, whatever the number of units.
 
@@ -130,6 +126,10 @@ def percentiles(statistics: np.ndarray, confidence_level: float = 0.95) -> tuple
     low, high = np.nanquantile(np.where(unknown, 0, statistics), ends, axis=0)
     return np.where(unknown, np.nan, low), np.where(unknown, np.nan, high)
 
+# %% ../../nbs/00_core/10_bootstrap.ipynb #61123e48
+MIN_UNITS = 3  # units of an interval
+FEW_UNITS = 5  # below this number, whatever shows an interval also says how many units it is of
+
 
 def widening(
     n_units: np.ndarray | float, confidence_level: float = 0.95, freedom: np.ndarray | float | None = None
@@ -149,7 +149,7 @@ def widening(
     end = (1 + confidence_level) / 2
     return t.ppf(end, freedom) / norm.ppf(end) * np.sqrt(n / np.maximum(n - 1, 1e-9))
 
-
+# %% ../../nbs/00_core/10_bootstrap.ipynb #d48b7c0b
 def bounds(
     statistics: np.ndarray,
     estimate: np.ndarray | float,
@@ -192,10 +192,12 @@ def bounds(
         # resamples of a mean spread by s / sqrt(n), where s divides by n: with the widening, t s / sqrt(n) of n - 1
         error = wider * norm.ppf((1 + confidence_level) / 2) * np.std(statistics, axis=0)
         few = np.asarray(n_units) < FEW_UNITS - 1e-6  # of `units_within` up to rounding
-        below, above = np.where(few, estimate - error, below), np.where(few, estimate + error, above)
+        below = np.where(few, estimate - error, below)
+        above = np.where(few, estimate + error, above)
     if is_share:
         margin = 1 - ((1 - confidence_level) / 2) ** (1 / np.maximum(n_units, 1))  # no hit in n units is not 'never'
-        below, above = np.clip(np.minimum(below, 1 - margin), 0, 1), np.clip(np.maximum(above, margin), 0, 1)
+        below = np.clip(np.minimum(below, 1 - margin), 0, 1)
+        above = np.clip(np.maximum(above, margin), 0, 1)
     return below[()], above[()]
 
 
@@ -246,7 +248,9 @@ def units_within(strata: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     each = n.reshape(-1, *[1] * n_units.ndim)
     plain = np.stack(spread) / each  # (n_strata, ...) variance of the mean of a stratum's resamples
     unbiased = plain * each / (each - 1)
-    plain, unbiased = (np.where(plain.sum(0) > 0, x, y) for x, y in ((plain, 1 / each), (unbiased, 1 / (each - 1))))
+    has_spread = plain.sum(0) > 0  # without any, all strata spread alike
+    plain = np.where(has_spread, plain, 1 / each)
+    unbiased = np.where(has_spread, unbiased, 1 / (each - 1))
     freedom = unbiased.sum(0) ** 2 / (unbiased**2 / (each - 1)).sum(0)
     return unbiased.sum(0) / (unbiased - plain).sum(0), freedom
 
@@ -293,7 +297,8 @@ def bootstrap_interval(
         return np.nan, np.nan
     drawn = _resamples(tasks, n_resamples, np.random.default_rng(seed))
     found = np.concatenate([statistic(x, axis=-1) for x in drawn])
-    estimate, is_mean = statistic(np.concatenate(tasks), axis=-1), statistic is np.mean
+    estimate = statistic(np.concatenate(tasks), axis=-1)
+    is_mean = statistic is np.mean
     low, high = bounds(found, estimate, n_units, confidence_level, freedom=freedom, is_mean=is_mean)
     return float(low), float(high)
 
@@ -306,8 +311,10 @@ def _resamples(tasks: Sequence[np.ndarray], n_resamples: int, rng: np.random.Gen
     if n_resamples * sum(map(len, tasks)) <= _AT_ONCE:  # the draws of scipy.stats.bootstrap
         yield np.concatenate([t[rng.integers(0, len(t), (n_resamples, len(t)))] for t in tasks], axis=1)
         return
-    pool, n = np.concatenate(tasks), np.array([len(t) for t in tasks])
-    size, first = np.repeat(n.astype(float), n), np.repeat(np.cumsum(n) - n, n)
+    pool = np.concatenate(tasks)
+    n = np.array([len(t) for t in tasks])
+    size = np.repeat(n.astype(float), n)
+    first = np.repeat(np.cumsum(n) - n, n)
     some = max(1, _BATCH // len(pool))
     for a in range(0, n_resamples, some):  # all tasks at once: there may be as many as scores
         which = (rng.random((min(some, n_resamples - a), len(pool))) * size).astype(np.int64)
@@ -363,7 +370,8 @@ def tied_groups(
     )
     tied = np.eye(len(order), dtype=bool)
     tied[one, other] = ~((low > 0) | (high < 0))
-    groups, last = [], -1
+    groups = []
+    last = -1
     for first in range(len(order)):
         end = first
         while end + 1 < len(order) and tied[first : end + 1, end + 1].all():

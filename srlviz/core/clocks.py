@@ -20,7 +20,7 @@ from .files import MISSING_WORDS
 from .values import finite, plain_values, without_missing
 from .warn import warn
 
-# %% ../../nbs/00_core/02_clocks.ipynb #a37831d5
+# %% ../../nbs/00_core/02_clocks.ipynb #8e1fb4f8
 _UNITS = {  # of the last word of a column's name, in seconds
     **{'ns': 1e-9, 'us': 1e-6, 'µs': 1e-6, 'ms': 1e-3, 's': 1.0, 'sec': 1.0, 'min': 60.0, 'h': 3600.0, 'hr': 3600.0},
     **{'nsec': 1e-9, 'usec': 1e-6, 'msec': 1e-3, 'nano': 1e-9, 'micro': 1e-6, 'milli': 1e-3},
@@ -28,52 +28,9 @@ _UNITS = {  # of the last word of a column's name, in seconds
     **{'minute': 60.0, 'hour': 3600.0, 'day': 86400.0, 'week': 604800.0},
 }
 _SINCE_1970 = {'ns': 1e-9, 'µs': 1e-6, 'ms': 1e-3}
-_PAUSE = 5.5  # usual steps
-_UNEVEN = 0.1  # share of a step, as of months, or of stamps in whole milliseconds at 64 Hz
 _DATE = '(19|20)[0-9]{2}(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])([0-9]{6})?'  # 20260131
 _YEARS = 3e7, 4.2e9  # seconds since 1970 of the years 1971 to 2103
 _SERIAL_DAYS = 25_569, 73_050  # as a spreadsheet counts those of 1970 to 2099
-_MISSING = frozenset({'NaT', 'nat', '', *MISSING_WORDS})
-_CURE = "pd.to_datetime(column, format=...)"
-
-
-def seconds_of(column: pd.Series, name: str, starts: np.ndarray) -> np.ndarray:
-    """Convert a column of time to seconds.
-
-    Parameters
-    ----------
-    column : (N,) numbers, time stamps, or texts of time stamps
-    name : of the column; its last word may be a unit, such as `ms` in 'time_ms' or 'Time [ms]'
-    starts : first row of each episode
-
-    Returns
-    -------
-    (N,) float64 seconds, since the first row or as they are
-
-    Raises
-    ------
-    ValueError : naming the column, for missing values, other types and texts, and for dates that may be day or month
-        first
-    """
-    what = f"the column {name!r}"
-    if column.dtype.kind == 'm':
-        without_missing(column, column.isna().to_numpy(), what)
-        return (column / pd.Timedelta(seconds=1)).to_numpy(float)
-    if column.dtype.kind != 'M' and not isinstance(column.dtype, pd.DatetimeTZDtype):
-        without_missing(column, (column.isna() | column.isin(_MISSING)).to_numpy(bool), what)
-        first = column.iloc[0] if len(column) else 0.0
-        if not isinstance(first, (str, bytes, bool, Real, np.generic)):
-            raise ValueError(f"{what} holds {type(first).__name__}s; give {_CURE}, of their texts column.astype(str)")
-        values, names = plain_values(column, what)
-        if values.dtype.kind in 'biuf' and not names:
-            return _scaled(finite(values, what), name, what)
-        return _text_seconds(column.astype(str), what, starts)
-    without_missing(column, column.isna().to_numpy(), what)
-    return _since_first(column)
-
-
-def _since_first(stamps: pd.Series) -> np.ndarray:
-    return ((stamps - stamps.iloc[0]) / pd.Timedelta(seconds=1)).to_numpy(float)
 
 
 def _scaled(values: np.ndarray, name: str, what: str) -> np.ndarray:
@@ -105,6 +62,14 @@ def _are_serial_days(values: np.ndarray, words: Sequence[str]) -> bool:
         return False
     step = float(np.median(np.abs(np.diff(values))))
     return not {'date', 'datetime', 'when'}.isdisjoint(words) or 0 < step < 1e-3
+
+# %% ../../nbs/00_core/02_clocks.ipynb #c7ea9c22
+_PAUSE = 5.5  # usual steps
+_CURE = "pd.to_datetime(column, format=...)"
+
+
+def _since_first(stamps: pd.Series) -> np.ndarray:
+    return ((stamps - stamps.iloc[0]) / pd.Timedelta(seconds=1)).to_numpy(float)
 
 
 def _text_seconds(text: pd.Series, what: str, starts: np.ndarray) -> np.ndarray:
@@ -151,14 +116,45 @@ def _steps(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
     "Differences of successive rows of an episode"
     return np.delete(np.diff(values), np.asarray(starts, int)[1:] - 1)
 
+# %% ../../nbs/00_core/02_clocks.ipynb #b1b5a991
+_MISSING = frozenset({'NaT', 'nat', '', *MISSING_WORDS})
+
+
+def seconds_of(column: pd.Series, name: str, starts: np.ndarray) -> np.ndarray:
+    """Convert a column of time to seconds.
+
+    Parameters
+    ----------
+    column : (N,) numbers, time stamps, or texts of time stamps
+    name : of the column; its last word may be a unit, such as `ms` in 'time_ms' or 'Time [ms]'
+    starts : first row of each episode
+
+    Returns
+    -------
+    (N,) float64 seconds, since the first row or as they are
+
+    Raises
+    ------
+    ValueError : naming the column, for missing values, other types and texts, and for dates that may be day or month
+        first
+    """
+    what = f"the column {name!r}"
+    if column.dtype.kind == 'm':
+        without_missing(column, column.isna().to_numpy(), what)
+        return (column / pd.Timedelta(seconds=1)).to_numpy(float)
+    if column.dtype.kind != 'M' and not isinstance(column.dtype, pd.DatetimeTZDtype):
+        without_missing(column, (column.isna() | column.isin(_MISSING)).to_numpy(bool), what)
+        first = column.iloc[0] if len(column) else 0.0
+        if not isinstance(first, (str, bytes, bool, Real, np.generic)):
+            raise ValueError(f"{what} holds {type(first).__name__}s; give {_CURE}, of their texts column.astype(str)")
+        values, names = plain_values(column, what)
+        if values.dtype.kind in 'biuf' and not names:
+            return _scaled(finite(values, what), name, what)
+        return _text_seconds(column.astype(str), what, starts)
+    without_missing(column, column.isna().to_numpy(), what)
+    return _since_first(column)
+
 # %% ../../nbs/00_core/02_clocks.ipynb #c443a614
-class Rate(NamedTuple):
-    """Rows per second (None if no episode has two rows), and the rows before which time pauses."""
-
-    hz: float | None
-    pauses: np.ndarray
-
-
 _MIN_LONGER = 10  # steps over rows, which are seldom regular by chance
 
 
@@ -168,6 +164,16 @@ def _are_rounded(steps: np.ndarray, n_lost: np.ndarray, part: np.ndarray) -> boo
         return False
     late = pd.Series(steps - steps.mean()).groupby(part).cumsum()
     return bool(late.abs().max() <= 1.2 * np.median(steps))
+
+# %% ../../nbs/00_core/02_clocks.ipynb #6ef08ba3
+_UNEVEN = 0.1  # share of a step, as of months, or of stamps in whole milliseconds at 64 Hz
+
+
+class Rate(NamedTuple):
+    """Rows per second (None if no episode has two rows), and the rows before which time pauses."""
+
+    hz: float | None
+    pauses: np.ndarray
 
 
 def rate_of(seconds: np.ndarray, starts: np.ndarray, names: Sequence[str], column: str) -> Rate:
@@ -200,7 +206,8 @@ def rate_of(seconds: np.ndarray, starts: np.ndarray, names: Sequence[str], colum
     of_runs = pd.Series(steps).groupby(run)
     medians = of_runs.median()[of_runs.size() > 2]
     if len(medians) > 1 and medians.min() > 0 and (1 + 2 * _UNEVEN) * medians.min() < medians.max():
-        slow, fast = medians.idxmax(), medians.idxmin()
+        slow = medians.idxmax()
+        fast = medians.idxmin()
         raise ValueError(
             f"the column {column!r} has a row every {medians[slow]:.4g} seconds in episode "
             f"{names[slow] or slow!s:.80}, but every {medians[fast]:.4g} in {names[fast] or fast!s:.80}; resample or "

@@ -249,20 +249,22 @@ def measure_signs(codes: Mapping[str, np.ndarray], factors: Mapping[str, pd.Data
     """Measure all signs of codes and factors by split: dial -> number; those that cannot be measured are not there."""
     if not all('probe' in of and len(of['probe']) for of in (codes, factors)):
         return {}
-    x, y = np.asarray(codes['probe']), factors['probe']
+    x = np.asarray(codes['probe'])
+    y = factors['probe']
     if not isinstance(y, pd.DataFrame) or x.ndim != 2 or x.dtype.kind not in 'biuf':
         return {}
     known = np.isfinite(x).all(1) if x.dtype.kind == 'f' else np.ones(len(x), bool)
     if not known.any():
         return {}
-    others = [
-        (np.asarray(codes[split]), numbers_of(factors[split]))
-        for split in codes
-        if split != 'probe'
-        and isinstance(factors.get(split), pd.DataFrame)
-        and np.shape(codes[split])[1:] == x.shape[1:]
-    ]
-    rows = Rows(x if known.all() else x[known], y if known.all() else y[known], others)
+    if not known.all():
+        x = x[known]
+        y = y[known]
+    others = []
+    for split, of in codes.items():
+        is_alike = np.shape(of)[1:] == x.shape[1:]
+        if split != 'probe' and is_alike and isinstance(factors.get(split), pd.DataFrame):
+            others.append((np.asarray(of), numbers_of(factors[split])))
+    rows = Rows(x, y, others)
     with np.errstate(all='ignore'):  # numbers too large to be squared have no sign
         found = {dial: sign.measure(rows) for dial, sign in SIGNS.items()}
     return {dial: float(number) for dial, number in found.items() if number is not None and np.isfinite(number)}
@@ -311,7 +313,7 @@ def _kept_values(question: str) -> dict[str, dict[str, tuple[np.ndarray, np.ndar
             found.setdefault(dial, {})[metric] = rows['sign'].to_numpy()[first:], values[first:]
     return found
 
-
+# %% ../../nbs/00_core/11_doubts.ipynb #71c33749
 class Doubt(NamedTuple):
     """What the data of an answer break, and what that did to its metrics on planted data.
 

@@ -7,10 +7,10 @@ __all__ = ['MAX_BYTES', 'MAX_JSON', 'Field', 'TEXT', 'COUNT', 'POSITIVE', 'REAL'
            'FILES', 'MISSING_WORDS', 'PATIENCE', 'make_folder', 'atomic_path', 'remove_temporary', 'json_text',
            'write_json', 'checksum', 'sample_path', 'check_name', 'inside', 'all_inside', 'open_file', 'as_path',
            'file_size', 'is_safetensors', 'reading', 'with_advice', 'max_unpacked', 'read_bytes', 'parse_json',
-           'read_json', 'is_whole', 'check_whole', 'is_real', 'is_line', 'check_fields', 'foreign_format', 'table_text',
-           'table_head', 'is_wide_text', 'table_rows', 'parse_whole', 'parse_real', 'is_number_word',
-           'is_marked_number', 'first_non_number', 'cells_of_text', 'as_cell', 'of_cell', 'check_zip', 'Npz',
-           'write_npz', 'read_npz', 'open_lock', 'lock_file', 'only_writer', 'atomic_folder', 'runtime_folder']
+           'read_json', 'is_whole', 'check_whole', 'is_real', 'is_line', 'check_fields', 'foreign_format',
+           'is_wide_text', 'table_text', 'table_head', 'table_rows', 'parse_whole', 'parse_real', 'is_number_word',
+           'is_marked_number', 'first_non_number', 'cells_of_text', 'as_cell', 'of_cell', 'check_zip', 'write_npz',
+           'Npz', 'read_npz', 'open_lock', 'lock_file', 'only_writer', 'atomic_folder', 'runtime_folder']
 
 # %% ../../nbs/00_core/00_files.ipynb #a2f56e8e
 import codecs, csv, errno, gzip, hashlib, io, json, math, os, re, shutil, stat, sys, tempfile, time, uuid, zipfile
@@ -236,7 +236,8 @@ def inside(folder: str | Path, name: str) -> Path:
 
 def all_inside(folder: str | Path, names: Iterable[str]) -> dict[str, Path]:
     """Return name -> path, as `inside`; each folder is checked once."""
-    seen, out = set(), {}
+    seen = set()
+    out = {}
     for name in names:
         path = os.fspath(folder)
         for part in name.split('/') if isinstance(name, str) else [name]:
@@ -524,58 +525,9 @@ def foreign_format(head: bytes) -> tuple[str, str] | None:
         return 'a pickle, which can run any command and is never read', 'write the table as CSV or Parquet'
     return None
 
-# %% ../../nbs/00_core/00_files.ipynb #da62d60b
-_MAX_TABLE = 2**26  # bytes
-_BYTES_OF_CELL = 40  # of a table that was read, with its text; measured
+# %% ../../nbs/00_core/00_files.ipynb #da16f4e2
 _CONTROL = re.compile('[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]')  # control characters
 _UTF16 = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
-
-
-def table_text(path: str | Path, what: str = 'a table', max_bytes: int = _MAX_TABLE) -> str:
-    """Read the text of a table in UTF-8, or in UTF-16 with its mark; it may be packed by gzip.
-
-    Raises
-    ------
-    ValueError : naming the file, if it is not regular, has more than `max_bytes`, also unpacked, or is not text
-    """
-    with reading(path, what):
-        with open_file(path) as f:
-            is_packed = f.read(2) == b'\x1f\x8b'
-        data = _unpacked(path, max_bytes) if is_packed else read_bytes(path, max_bytes)
-        return _decoded(data, path, what)
-
-
-def table_head(path: str | Path, what: str = 'a table', n_bytes: int = 2**20) -> str:
-    """Read whole lines at the beginning of a table, as `table_text`, whose text has at most `n_bytes`."""
-    with reading(path, what), open_file(path) as f:
-        is_packed = f.read(2) == b'\x1f\x8b'
-        f.seek(0)
-        with gzip.GzipFile(fileobj=f) if is_packed else f as unpacked:
-            data = unpacked.read(n_bytes + 1)
-        text = _decoded(data[:n_bytes], path, what, final=len(data) <= n_bytes)
-        return text if len(data) <= n_bytes else text[: text.rfind('\n') + 1] or text
-
-
-def _unpacked(path: str | Path, max_bytes: int) -> bytes:
-    "Unpack a file of gzip block by block, up to a limit; the size that it declares is compared first, and not believed"
-    limit = min(max_bytes, max_unpacked(path))
-    too_long = ValueError(f"{path} is packed and has more than {limit:,} bytes unpacked, or a damaged end; split it")
-    with open_file(path) as f:
-        f.seek(-min(4, os.fstat(f.fileno()).st_size), os.SEEK_END)
-        if int.from_bytes(f.read(4), 'little') > limit:
-            raise too_long
-        f.seek(0)
-        blocks, size, cells = [], 0, 0
-        with gzip.GzipFile(fileobj=f) as unpacked:
-            while block := unpacked.read(2**20):
-                size += len(block)
-                cells += sum(map(block.count, (b',', b';', b'\t', b'\n')))
-                if size > limit:
-                    raise too_long
-                if cells * _BYTES_OF_CELL > max_unpacked(path):
-                    raise ValueError(f"{path} is packed and has more than {cells:,} cells; unpack it first")
-                blocks.append(block)
-    return b''.join(blocks)
 
 
 def is_wide_text(data: bytes) -> bool:
@@ -610,7 +562,60 @@ def _decoded(data: bytes, path: str | Path, what: str, final: bool = True) -> st
         raise ValueError(f"{path}, line {line}: unexpected character {match[0]!r}; {path} is damaged, or not {what}")
     return text
 
+# %% ../../nbs/00_core/00_files.ipynb #d2e68128
+_MAX_TABLE = 2**26  # bytes
+_BYTES_OF_CELL = 40  # of a table that was read, with its text; measured
 
+
+def _unpacked(path: str | Path, max_bytes: int) -> bytes:
+    "Unpack a file of gzip block by block, up to a limit; the size that it declares is compared first, and not believed"
+    limit = min(max_bytes, max_unpacked(path))
+    too_long = ValueError(f"{path} is packed and has more than {limit:,} bytes unpacked, or a damaged end; split it")
+    with open_file(path) as f:
+        f.seek(-min(4, os.fstat(f.fileno()).st_size), os.SEEK_END)
+        if int.from_bytes(f.read(4), 'little') > limit:
+            raise too_long
+        f.seek(0)
+        blocks = []
+        size = 0
+        cells = 0
+        with gzip.GzipFile(fileobj=f) as unpacked:
+            while block := unpacked.read(2**20):
+                size += len(block)
+                cells += sum(map(block.count, (b',', b';', b'\t', b'\n')))
+                if size > limit:
+                    raise too_long
+                if cells * _BYTES_OF_CELL > max_unpacked(path):
+                    raise ValueError(f"{path} is packed and has more than {cells:,} cells; unpack it first")
+                blocks.append(block)
+    return b''.join(blocks)
+
+
+def table_text(path: str | Path, what: str = 'a table', max_bytes: int = _MAX_TABLE) -> str:
+    """Read the text of a table in UTF-8, or in UTF-16 with its mark; it may be packed by gzip.
+
+    Raises
+    ------
+    ValueError : naming the file, if it is not regular, has more than `max_bytes`, also unpacked, or is not text
+    """
+    with reading(path, what):
+        with open_file(path) as f:
+            is_packed = f.read(2) == b'\x1f\x8b'
+        data = _unpacked(path, max_bytes) if is_packed else read_bytes(path, max_bytes)
+        return _decoded(data, path, what)
+
+
+def table_head(path: str | Path, what: str = 'a table', n_bytes: int = 2**20) -> str:
+    """Read whole lines at the beginning of a table, as `table_text`, whose text has at most `n_bytes`."""
+    with reading(path, what), open_file(path) as f:
+        is_packed = f.read(2) == b'\x1f\x8b'
+        f.seek(0)
+        with gzip.GzipFile(fileobj=f) if is_packed else f as unpacked:
+            data = unpacked.read(n_bytes + 1)
+        text = _decoded(data[:n_bytes], path, what, final=len(data) <= n_bytes)
+        return text if len(data) <= n_bytes else text[: text.rfind('\n') + 1] or text
+
+# %% ../../nbs/00_core/00_files.ipynb #6a257037
 def table_rows(text: str, path: str | Path, sep: str = ',') -> Iterator[tuple[int, list[str]]]:
     """Iterate over the rows of a CSV table, header first: line number and cells.
 
@@ -738,7 +743,32 @@ def check_zip(z: zipfile.ZipFile, packed: bool = True) -> dict[str, zipfile.ZipI
             raise ValueError(f"{name!r:.80} declares two sizes")
     return members
 
-# %% ../../nbs/00_core/00_files.ipynb #1100ba99
+# %% ../../nbs/00_core/00_files.ipynb #80c3bae4
+def _check_letters(name: str, array: np.ndarray) -> None:
+    "Raise a ValueError if an array of texts has a letter that is none of Unicode"
+    if array.dtype.kind != 'U' or not array.size or not array.dtype.itemsize:
+        return
+    letters = np.ascontiguousarray(array).reshape(-1).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
+    if ((letters >= 0xD800) & (letters < 0xE000) | (letters > 0x10FFFF)).any():
+        raise ValueError(f"a text of {name!r:.80} has half of a character, or none of Unicode")
+
+
+def write_npz(path: str | Path, arrays: Mapping[str, Any], packed: bool = True) -> None:
+    """Write arrays to an .npz file, atomically.
+
+    Raises
+    ------
+    ValueError : for what `Npz` would refuse: Python objects, and a text or a name with half of a character
+    """
+    method = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
+    with atomic_path(path) as temporary, zipfile.ZipFile(temporary, 'w', method) as z:
+        for name, array in arrays.items():
+            array = np.asarray(array)
+            _check_letters(name, array)
+            with z.open(f'{name}.npy', 'w', force_zip64=True) as f:
+                np.lib.format.write_array(f, array, allow_pickle=False)
+
+# %% ../../nbs/00_core/00_files.ipynb #7d92a43e
 class Npz:
     """An open .npz file without pickles: headers are checked when it is opened, `read(name)` unpacks an array.
 
@@ -824,31 +854,6 @@ class Npz:
 
     def __exit__(self, *_):
         self.close()
-
-
-def _check_letters(name: str, array: np.ndarray) -> None:
-    "Raise a ValueError if an array of texts has a letter that is none of Unicode"
-    if array.dtype.kind != 'U' or not array.size or not array.dtype.itemsize:
-        return
-    letters = np.ascontiguousarray(array).reshape(-1).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
-    if ((letters >= 0xD800) & (letters < 0xE000) | (letters > 0x10FFFF)).any():
-        raise ValueError(f"a text of {name!r:.80} has half of a character, or none of Unicode")
-
-
-def write_npz(path: str | Path, arrays: Mapping[str, Any], packed: bool = True) -> None:
-    """Write arrays to an .npz file, atomically.
-
-    Raises
-    ------
-    ValueError : for what `Npz` would refuse: Python objects, and a text or a name with half of a character
-    """
-    method = zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED
-    with atomic_path(path) as temporary, zipfile.ZipFile(temporary, 'w', method) as z:
-        for name, array in arrays.items():
-            array = np.asarray(array)
-            _check_letters(name, array)
-            with z.open(f'{name}.npy', 'w', force_zip64=True) as f:
-                np.lib.format.write_array(f, array, allow_pickle=False)
 
 
 def read_npz(path: str | Path, what: str = 'an npz file', max_bytes: int | None = None) -> dict[str, np.ndarray]:

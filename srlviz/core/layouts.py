@@ -74,7 +74,8 @@ def stack_words(shape: Sequence[int], what: str) -> str:
     layout = picture_layout(shape)
     if layout not in ('SHWC', 'SCHW'):
         return ''
-    n, channels = shape[0], shape[3 if layout == 'SHWC' else 1]
+    n = shape[0]
+    channels = shape[3 if layout == 'SHWC' else 1]
     return (
         f"{what} has rows {tuple(shape)}, taken for stacks of {n} pictures, oldest first, which become one of "
         f"{n * channels} channels; if they are cameras, name each: obs={{'left': x[:, 0], 'right': x[:, 1]}}"

@@ -86,10 +86,10 @@ def repeated_rows(codes: Mapping, factors: Mapping) -> list[dict]:
     index = factors['test'].index
     words = f'{share:.0%} of the test rows also occur in the training rows'
     if 'episode' not in index.names or index.get_level_values('episode').nunique() == len(index):
-        return [dict(kind='repeated rows', share=share, words=f'{words}: {_CURE}')]
+        return [{'kind': 'repeated rows', 'share': share, 'words': f'{words}: {_CURE}'}]
     n_copies, n_episodes = _copied_episodes(numbers[: len(train)], numbers[len(train) :], index)
     found = f'{n_copies} of {n_episodes} test episodes as a whole: {_CURE}' if n_copies else _FEW_ROWS
-    return [dict(kind='repeated rows', share=share, words=f'{words}, {found}')]
+    return [{'kind': 'repeated rows', 'share': share, 'words': f'{words}, {found}'}]
 
 
 def _copied_episodes(train: np.ndarray, test: np.ndarray, index: pd.Index) -> tuple[int, int]:
@@ -126,8 +126,11 @@ def overlapping_windows(recording: Recording) -> list[dict]:
         index = within[index]
     if not hasattr(base, 'episode'):
         return []
-    source, start, lengths = base.episode[index], base.start[index], base.lengths[index]
-    n_shared, n_test = 0, 0
+    source = base.episode[index]
+    start = base.start[index]
+    lengths = base.lengths[index]
+    n_shared = 0
+    n_test = 0
     for episode in np.unique(source[recording.split == 'test']):
         rows = {}
         for split in 'probe', 'test':
@@ -139,4 +142,4 @@ def overlapping_windows(recording: Recording) -> list[dict]:
     if share < MIN_SHARE:
         return []
     words = f'{share:.0%} of the rows of test windows also occur in training windows, which overlap with them: {_CURE}'
-    return [dict(kind='overlapping windows', share=share, words=words)]
+    return [{'kind': 'overlapping windows', 'share': share, 'words': words}]

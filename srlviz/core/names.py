@@ -77,9 +77,11 @@ def spelled(kind: str, name, choices: Iterable[str]) -> str:
 
 def unique_name(name: str, taken: Collection[str]) -> str:
     """Return a name that is not taken: 'pca', or else 'pca 2', 'pca 3', ..."""
-    unique, number = name, 2
+    unique = name
+    number = 2
     while unique in taken:
-        unique, number = f'{name} {number}', number + 1
+        unique = f'{name} {number}'
+        number += 1
     return unique
 
 # %% ../../nbs/00_core/01_names.ipynb #e2e52c88
@@ -278,9 +280,15 @@ class _ClassSource(NamedTuple):
         found = re.match(r'\s*r?"""(.*?)"""', self.body, re.DOTALL) or re.match(r'\s*r?"(.*?)"\n', self.body)
         return found[1] if found else ''
 
-
+# %% ../../nbs/00_core/01_names.ipynb #9cd932c6
 _CLASS = re.compile(r'^class (\w+)(?:\((.*?)\))?:(.*?)(?=^\S|\Z)', re.MULTILINE | re.DOTALL)
 _METHOD = re.compile(r'^((?:    @.*\n)*)    def (\w+)', re.MULTILINE)
+
+
+def _base_names(words: str) -> tuple[str, ...]:
+    "'nn.Module, abc.ABC' -> Module, ABC"
+    named = (word.strip() for word in words.split(','))
+    return tuple(word.rpartition('.')[2] for word in named if word and '=' not in word)
 
 
 @cache
@@ -326,13 +334,7 @@ class _Source:
                     found.append(line.target.id)
         return found
 
-
-def _base_names(words: str) -> tuple[str, ...]:
-    "'nn.Module, abc.ABC' -> Module, ABC"
-    named = (word.strip() for word in words.split(','))
-    return tuple(word.rpartition('.')[2] for word in named if word and '=' not in word)
-
-
+# %% ../../nbs/00_core/01_names.ipynb #aad7af4a
 def _source_of(room: str) -> _Source:
     return _Source(Path(resources.files('srlviz'), *_package(room).split('.')[1:]))
 

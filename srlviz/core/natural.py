@@ -103,7 +103,8 @@ def naturalness(
     known = [v for v, pictures in pictures_of.items() if len(pictures)]
     is_comparable = changed.any((1, 2)) & np.isin(value, known) & np.isin(own, known)
     compared = rng.permutation(np.flatnonzero(is_comparable))[:n]
-    of_twin, of_untouched = [], []
+    of_twin = []
+    of_untouched = []
     for i in compared:
         box = changed_region(changed[moment == moment[i]].any(0))
         of_twin.append(unmatched_lines(twins[i], box, pictures_of[value[i]]))

@@ -94,7 +94,8 @@ def varying_columns(values: np.ndarray, dtype: np.dtype | None = None) -> np.nda
     """
     dtype = values.dtype if dtype is None else dtype
     step = np.finfo(dtype).eps if dtype.kind == 'f' else 0
-    low, high = values.min(0).astype(np.float64), values.max(0).astype(np.float64)
+    low = values.min(0).astype(np.float64)
+    high = values.max(0).astype(np.float64)
     return high - low > 16 * step * np.maximum(np.abs(low), np.abs(high))
 
 
@@ -155,17 +156,11 @@ def mean_and_std(values: np.ndarray, dtype: np.dtype | None = None) -> tuple[np.
 
     dtype : as of `varying_columns`
     """
-    mean, std = values.mean(0, dtype=np.float64), values.std(0, dtype=np.float64)
+    mean = values.mean(0, dtype=np.float64)
+    std = values.std(0, dtype=np.float64)
     return mean, np.where(varying_columns(values, dtype) | np.isnan(std), std, np.inf)
 
 # %% ../../nbs/00_core/11_odd_data.ipynb #3d8180aa
-_LEARNED_AND_TESTED = ('probe', 'test', 'shifted')
-_COLUMN_WORDS = {
-    'outlier': 'one row has so much of the squared deviations that linear and distance-based scores depend on it',
-    'heavy tail': 'a hundredth of the rows has a fifth of the squared deviations, on which linear scores depend',
-    'one bin': f'most rows differ but lie within one of {_BINS} bins of equal width, which cannot tell them apart',
-}
-_CHECKS = {'outlier': has_outlier, 'heavy tail': has_heavy_tail, 'one bin': has_crowded_bin}
 _NAMED = 3  # in a sentence
 _MAX_NAMES = 100  # in a warning, which is saved with its answer
 
@@ -179,6 +174,19 @@ def _listed(names: Sequence[str]) -> str:
 def _splits(splits_of: Mapping[str, Sequence[str]], word: str) -> str:
     "The splits of all names, joined by 'and' or 'or'"
     return f' {word} '.join(dict.fromkeys(split for splits in splits_of.values() for split in splits))
+
+
+def _warning(kind: str, names: Sequence[str], n: int, words: str) -> dict:
+    return {'kind': kind, 'names': list(names)[:_MAX_NAMES], 'share': len(names) / n, 'words': words}
+
+# %% ../../nbs/00_core/11_odd_data.ipynb #aa815b11
+_LEARNED_AND_TESTED = ('probe', 'test', 'shifted')
+_COLUMN_WORDS = {
+    'outlier': 'one row has so much of the squared deviations that linear and distance-based scores depend on it',
+    'heavy tail': 'a hundredth of the rows has a fifth of the squared deviations, on which linear scores depend',
+    'one bin': f'most rows differ but lie within one of {_BINS} bins of equal width, which cannot tell them apart',
+}
+_CHECKS = {'outlier': has_outlier, 'heavy tail': has_heavy_tail, 'one bin': has_crowded_bin}
 
 
 def _as_rows(codes) -> np.ndarray | None:
@@ -218,20 +226,18 @@ def _odd_columns(columns: Mapping[str, pd.DataFrame | np.ndarray], noun: str) ->
     return warnings
 
 
-def _warning(kind: str, names: Sequence[str], n: int, words: str) -> dict:
-    return dict(kind=kind, names=list(names)[:_MAX_NAMES], share=len(names) / n, words=words)
-
-
 def odd_codes(codes: Mapping[str, np.ndarray]) -> list[dict]:
     """Find what is odd about codes, split -> (n, n_codes): the warnings of `odd_data` about them."""
     return _odd_columns({s: codes[s] for s in _LEARNED_AND_TESTED if s in codes}, 'code')
 
-
+# %% ../../nbs/00_core/11_odd_data.ipynb #55500963
 def odd_factors(factors: Mapping[str, pd.DataFrame]) -> list[dict]:
     """Find what is odd about factors, split -> DataFrame (n, n_factors): the warnings of `odd_data` about them."""
-    tables = {
-        s: factors[s] for s in _LEARNED_AND_TESTED if isinstance(factors.get(s), pd.DataFrame) and len(factors[s])
-    }
+    tables = {}
+    for split in _LEARNED_AND_TESTED:
+        table = factors.get(split)
+        if isinstance(table, pd.DataFrame) and len(table):
+            tables[split] = table
     numbers = {s: table.select_dtypes('floating').dropna(axis=1) for s, table in tables.items()}
     warnings = _odd_columns(numbers, 'factor')
     n_factors = max((len(table.columns) for table in tables.values()), default=0)
@@ -253,7 +259,7 @@ def odd_factors(factors: Mapping[str, pd.DataFrame]) -> list[dict]:
         warnings.append(_warning('duplicate factor', copies, n_factors, words))
     return warnings
 
-
+# %% ../../nbs/00_core/11_odd_data.ipynb #72a6f25e
 def odd_data(codes: Mapping[str, np.ndarray], factors: Mapping[str, pd.DataFrame]) -> list[dict]:
     """Find what is odd about codes and factors.
 

@@ -106,7 +106,9 @@ def check_range(value: Any, field: dataclasses.Field, owner: str) -> None:
         raise unknown(f'{field.name} of {owner}', value, [choice for choice in declared['choices'] if choice])
     if 'low' not in declared:
         return
-    low, high, above = declared['low'], declared['high'], declared['above']
+    low = declared['low']
+    high = declared['high']
+    above = declared['above']
     values = value if isinstance(value, (tuple, list)) else [value]
     if all(low <= v <= high and v > above for v in values if v is not None):
         return

@@ -58,10 +58,13 @@ class DrawnFrames:
     shape : (H, W, 3); None draws the first frame to find out
     """
 
-    dtype, ndim = np.dtype('uint8'), 4
+    dtype = np.dtype('uint8')
+    ndim = 4
 
     def __init__(self, world, records: np.ndarray, *, reveal: bool = False, shape: Sequence[int] | None = None):
-        self.world, self.records, self.reveal = world, records, reveal
+        self.world = world
+        self.records = records
+        self.reveal = reveal
         shape = self.draw(records[0]).shape if shape is None else shape
         self.shape = (len(records), *shape)
 
@@ -118,14 +121,14 @@ def spread_factors(values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     return columns
 
 
-def _metadata(note, column: int | None, kind: str) -> dict:
-    "Label, unit and names of a factor, or of one of its columns, from the note of an environment"
+def _metadata(note, column: int | None, kind: str) -> tuple[str, str, Sequence[str]]:
+    "Label, unit and names of a factor, or of one of its columns, from the note of an environment; empty without one"
     if note is None:
-        return {}
+        return '', '', ()
     label = note.label
     if column is not None:
         label += f': {note.columns[column]}' if note.columns else f' [{column}]'
-    return dict(label=label, unit=note.unit, names=note.names if kind == 'categorical' else ())
+    return label, note.unit, note.names if kind == 'categorical' else ()
 
 
 def factor_list(env: gymnasium.Env) -> list[Factor]:
@@ -146,9 +149,9 @@ def factor_list(env: gymnasium.Env) -> list[Factor]:
         group = name if v.ndim else ''
         kind = 'continuous' if v.dtype.kind == 'f' else 'categorical'
         for i, column in enumerate(spread_factors({name: v[None]})):
-            metadata = _metadata(notes.get(name), i if v.ndim else None, kind)
-            is_stated = metadata.get('names') or getattr(notes.get(name), 'kind', '')
-            factors.append(Factor(column, group, kind, **metadata, by_values=not is_stated))
+            label, unit, names = _metadata(notes.get(name), i if v.ndim else None, kind)
+            is_stated = names or getattr(notes.get(name), 'kind', '')
+            factors.append(Factor(column, group, kind, unit, label, names, by_values=not is_stated))
     return factors
 
 # %% ../../nbs/00_core/09_play.ipynb #b7e02c94
@@ -262,7 +265,8 @@ def _write(space, x, out, n: int) -> int:
         return n
     lead = out.shape[:-1]
     if isinstance(space, spaces.MultiDiscrete):
-        codes, sizes = (np.asarray(x, np.int64) - space.start).reshape(*lead, -1), space.nvec.ravel()
+        codes = (np.asarray(x, np.int64) - space.start).reshape(*lead, -1)
+        sizes = space.nvec.ravel()
         if (codes < 0).any() or (codes >= sizes).any():
             raise ValueError(f"an observation is not in its space {space}: {x}")
         np.put_along_axis(out, codes + (n + np.cumsum(sizes) - sizes), 1, -1)
@@ -289,7 +293,7 @@ def _write_codes(space, code, out, n: int, size: int) -> int:
         out[np.arange(len(code)), n + code] = 1
     return n + size
 
-
+# %% ../../nbs/00_core/09_play.ipynb #c302eead
 def is_picture(space: spaces.Space) -> bool:
     """Whether the values of a space are pictures: uint8, in one of the layouts of `srlviz.core.layouts`."""
     return isinstance(space, spaces.Box) and space.dtype == np.uint8 and picture_layout(space.shape) != ''
@@ -315,7 +319,8 @@ def split_observations(space: spaces.Space, values, n: int, without: Collection[
     ValueError : for text
     """
     parts = space.spaces.items() if isinstance(space, spaces.Dict) else [('', space)]
-    frames, vectors = {}, []
+    frames = {}
+    vectors = []
     for name, part in parts:
         full = prefix + name
         if full in without:
@@ -324,7 +329,8 @@ def split_observations(space: spaces.Space, values, n: int, without: Collection[
         value = values[name] if name else values
         if isinstance(part, spaces.Dict):
             inner = split_observations(part, value, n, without, f'{full}.')
-            vectors += [inner.pop('vector')] if 'vector' in inner else []
+            if 'vector' in inner:
+                vectors.append(inner.pop('vector'))
             frames |= inner
         elif is_picture(part):
             frames[full or 'frame'] = as_pictures(np.asarray(value)[:n], what)
@@ -335,7 +341,9 @@ def split_observations(space: spaces.Space, values, n: int, without: Collection[
             vectors.append(as_float32(rows, what))
     if not prefix and len(frames) == 1:
         frames = {'frame': v for v in frames.values()}
-    return frames | ({'vector': np.concatenate(vectors, 1)} if vectors else {})
+    if vectors:
+        frames['vector'] = np.concatenate(vectors, 1)
+    return frames
 
 
 def _first_rows(values, n: int):
@@ -346,7 +354,7 @@ def _first_rows(values, n: int):
         return {k: _first_rows(x, n) for k, x in values.items()}
     return np.asarray(values)[:n]
 
-
+# %% ../../nbs/00_core/09_play.ipynb #86ed08b3
 def stack_records(records: Sequence[np.ndarray]) -> np.ndarray:
     """Join snapshots to one array."""
     return np.frombuffer(bytearray(b''.join(r.tobytes() for r in records)), records[0].dtype)
@@ -364,8 +372,10 @@ class _Rows:
     """
 
     def __init__(self, env: gymnasium.Env, *, frames: bool = False, reveal: bool = False):
-        self.env, self.world = env, env.unwrapped
-        self.frames, self.reveal = frames, reveal
+        self.env = env
+        self.world = env.unwrapped
+        self.frames = frames
+        self.reveal = reveal
         self.from_records = _draws_from_records(env)
         self._frame_shape = None
         if frames and not self.from_records and env.render_mode != 'rgb_array':
@@ -377,7 +387,7 @@ class _Rows:
     def truth(self) -> dict:
         """Copy the hidden state and the frame of this instant, or the record that they are computed from."""
         if self.from_records:
-            return dict(record=_copy(self.world.snapshot()))
+            return {'record': _copy(self.world.snapshot())}
         row = {}
         if self._factors:
             row['factors'] = _copy_factors(self._factors())
@@ -438,11 +448,17 @@ class Recorder:
     """
 
     def __init__(self, env: gymnasium.Env, *, frames: bool = False, reveal: bool = False):
-        self.env, self.world = env, env.unwrapped
+        self.env = env
+        self.world = env.unwrapped
         self._arrays = _Rows(env, frames=frames, reveal=reveal)
-        self.from_records, self.can_undo = self._arrays.from_records, can_undo(env)
-        self._rows, self.undone = [], 0
-        self.obs, self._kept, self.ended, self.seed = None, None, 'not started', None
+        self.from_records = self._arrays.from_records
+        self.can_undo = can_undo(env)
+        self._rows = []
+        self.undone = 0
+        self.obs = None
+        self._kept = None
+        self.ended = 'not started'
+        self.seed = None
 
     steps = property(lambda self: len(self._rows))
     total = property(lambda self: float(sum(row['reward'] for row in self._rows)))
@@ -450,19 +466,22 @@ class Recorder:
     def reset(self, seed: int | None = None):
         """Start an episode and return the first observation."""
         self._receive(self.env.reset(seed=seed)[0])
-        self._rows, self.undone = [], 0
-        self.ended, self.seed = '', seed
+        self._rows = []
+        self.undone = 0
+        self.ended = ''
+        self.seed = seed
         return self.obs
 
     def _receive(self, obs) -> None:
         "Copy an observation twice: a policy may write to `obs`"
-        self.obs, self._kept = _copy(obs), _copy(obs)
+        self.obs = _copy(obs)
+        self._kept = _copy(obs)
 
     def act(self, action) -> float:
         """Step, update `obs` and `ended`, and return the reward. A ValueError names an invalid action."""
         if self.ended:
             raise ResetNeeded(f"the episode is over ({self.ended}); call reset() to start another")
-        row = dict(obs=self._kept, action=np.array(action)) | self._arrays.truth()
+        row = {'obs': self._kept, 'action': np.array(action), **self._arrays.truth()}
         try:
             obs, reward, terminated, truncated, _ = self.env.step(action)
         except (AssertionError, IndexError, KeyError, TypeError) as e:
@@ -471,7 +490,7 @@ class Recorder:
                 raise
             raise ValueError(f"action {action!r:.80} is not in the action space {space}") from e
         self._receive(obs)
-        self._rows.append(row | dict(reward=float(reward)))
+        self._rows.append({**row, 'reward': float(reward)})
         self.ended = 'terminated' if terminated else 'truncated' if truncated else ''
         return float(reward)
 
@@ -488,9 +507,11 @@ class Recorder:
 
     def last(self, n: int = 6) -> list[dict]:
         """Return the last n steps, each with t, obs, action, reward and, if there is one, the record."""
-        fields = ('obs', 'action', 'reward', 'record')
-        first = max(0, self.steps - n)
-        return [dict(t=t, **{k: self._rows[t].get(k) for k in fields}) for t in range(first, self.steps)]
+        steps = []
+        for t in range(max(0, self.steps - n), self.steps):
+            fields = {k: self._rows[t].get(k) for k in ('obs', 'action', 'reward', 'record')}
+            steps.append({'t': t, **fields})
+        return steps
 
     def episode(self, name: str = '') -> Episode:
         """Return the steps so far; 'truncated' if the episode has not ended."""
@@ -505,7 +526,7 @@ class Recorder:
 
     def instant(self) -> Episode:
         """Return the current observation and hidden state as one row without an action, also after the end."""
-        obs, factors = self._arrays.columns([dict(obs=self._kept) | self._arrays.truth()])
+        obs, factors = self._arrays.columns([{'obs': self._kept, **self._arrays.truth()}])
         return Episode(obs, factors=factors, ended=self.ended or 'truncated')
 
 # %% ../../nbs/00_core/09_play.ipynb #13963e72
@@ -585,7 +606,8 @@ def gather_episodes(
     spec = env.spec.id if env.spec else type(world).__name__
     task = f'{type(world).__name__}-{world.difficulty}' if hasattr(world, 'difficulty') else spec
     settings = {k: getattr(world, k) for k in ('parameters', 'legacy', 'flat') if getattr(world, k, None) is not None}
-    wrappers, inner = [], env
+    wrappers = []
+    inner = env
     while inner is not world:
         wrappers.append(type(inner).__name__)
         inner = inner.env
@@ -597,5 +619,13 @@ def gather_episodes(
         task,
         getattr(env, 'metadata', {}).get('render_fps'),
         _played_factors(env, list(episodes)),
-        meta=dict(task=task, id=spec, policy=policy, seeds=list(seeds), packages=packages) | settings | meta,
+        meta={
+            'task': task,
+            'id': spec,
+            'policy': policy,
+            'seeds': list(seeds),
+            'packages': packages,
+            **settings,
+            **meta,
+        },
     )

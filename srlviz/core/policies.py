@@ -135,7 +135,8 @@ class FunctionPolicy:
     adapted = True  # its identity is that of what it wraps
 
     def __init__(self, function: Callable):
-        self.function, self.rng = function, policy_rng(0)
+        self.function = function
+        self.rng = policy_rng(0)
         self.identity = _named_hash(function)  # before its memory changes
         vars(self).update(facts_of(function))
         required, possible = _arguments(function)
@@ -175,7 +176,8 @@ def _seed_globals(rng: np.random.Generator, space: spaces.Space | None = None):
     space : its generator is seeded too: DQN of stable-baselines3 explores by `action_space.sample()`
     """
     seed = int(rng.integers(2**32))
-    python_state, numpy_state = random.getstate(), np.random.get_state()
+    python_state = random.getstate()
+    numpy_state = np.random.get_state()
     random.seed(seed)
     np.random.seed(seed)
     torch = sys.modules.get('torch')
@@ -201,13 +203,11 @@ def _seed_globals(rng: np.random.Generator, space: spaces.Space | None = None):
         if space is not None:
             generator.state = space_state
 
-# %% ../../nbs/00_core/07_policies.ipynb #5450ae02
-_TRANSPARENT = {'VecMonitor', 'VecCheckNan', 'VecVideoRecorder', 'VecFactors'}  # leave observations as they are
-
-
+# %% ../../nbs/00_core/07_policies.ipynb #99abb3e1
 def _in_space(space: spaces.Space, x: np.ndarray):
     "Observations (n, ...) in the form of a space (undoing one-hot codes, flattening, other orders of axes), or None"
-    n, shape = len(x), x.shape[1:]
+    n = len(x)
+    shape = x.shape[1:]
     if isinstance(space, spaces.Dict):
         sizes = [spaces.flatdim(part) for part in space.spaces.values()]
         if x.ndim != 2 or shape[0] != sum(sizes):
@@ -235,12 +235,20 @@ def _in_space(space: spaces.Space, x: np.ndarray):
     return x.reshape(n, *space.shape) if flattened and np.prod(shape) == np.prod(space.shape) else None
 
 
+def _sizes(space: spaces.Space) -> set[int]:
+    "How many numbers an observation of a space may have: as it is, and with codes one-hot"
+    return {int(np.prod(space.shape)), spaces.flatdim(space)}
+
+# %% ../../nbs/00_core/07_policies.ipynb #7fd4b28d
 def _stacked(x, stack):
     "Stack observations (n, ...) of an episode with the previous ones, as VecFrameStack does: zeros before the first"
     if isinstance(x, Mapping):
         return {k: _stacked(part, stack.sub_stacked_observations[k]) for k, part in x.items()}
     parts = [np.concatenate([np.zeros_like(x[:k]), x[: len(x) - k]]) for k in reversed(range(stack.n_stack))]
     return np.concatenate(parts, 1 if stack.channels_first else -1)
+
+# %% ../../nbs/00_core/07_policies.ipynb #7e632488
+_TRANSPARENT = {'VecMonitor', 'VecCheckNan', 'VecVideoRecorder', 'VecFactors'}  # leave observations as they are
 
 
 class PolicyView:
@@ -263,7 +271,10 @@ class PolicyView:
 
     def __init__(self, model):
         self.space = model.observation_space
-        self.stages, self.depth, self.statistics, wrappers = [], 1, '', []
+        self.stages = []  # space of observations, and the function that makes them those of the next stage
+        self.depth = 1
+        self.statistics = ''
+        wrappers = []
         venv = model.get_env() if callable(getattr(model, 'get_env', None)) else None
         while venv is not None and hasattr(venv, 'venv'):
             wrappers.append(venv)
@@ -332,16 +343,11 @@ class PolicyView:
                     return x
         return None
 
-
-def _sizes(space: spaces.Space) -> set[int]:
-    "How many numbers an observation of a space may have: as it is, and with codes one-hot"
-    return {int(np.prod(space.shape)), spaces.flatdim(space)}
-
 # %% ../../nbs/00_core/07_policies.ipynb #ccb06e1a
 def _predict(model, obs, state, greedy, space, rng):
     "stable-baselines3"
     takes = inspect.signature(model.predict).parameters
-    arguments = dict(state=state, episode_start=np.array([state is None]), deterministic=greedy)
+    arguments = {'state': state, 'episode_start': np.array([state is None]), 'deterministic': greedy}
     output = model.predict(obs, **{k: v for k, v in arguments.items() if k in takes})
     return output if isinstance(output, tuple) else (output, None)
 
@@ -362,7 +368,8 @@ def _rl_module(model, obs, state, greedy, space, rng):
         state = output['state_out']
         output = {k: output[k][:, 0] for k in ('actions', 'action_dist_inputs') if k in output}
     else:
-        state, output = None, forward({'obs': rows})
+        state = None
+        output = forward({'obs': rows})
     if 'actions' in output:
         return _only_row(output['actions']), state
     return _action_from_scores(model, output['action_dist_inputs'], greedy, space, rng), state
@@ -466,8 +473,12 @@ class ModelPolicy:
     adapted = True
 
     def __init__(self, model, space: spaces.Space | None = None, greedy: bool = False):
-        self.model, self.space, self.greedy = model, space, greedy
-        self.rng, self.state, self.past = policy_rng(0), None, []
+        self.model = model
+        self.space = space
+        self.greedy = greedy
+        self.rng = policy_rng(0)
+        self.state = None
+        self.past = []
         self.method = next(k for k in _MODEL_METHODS if callable(getattr(model, k, None)))
         self.identity = f"{type(model).__name__}:{_model_hash(model)}{' greedy' if greedy else ''}"
         self.view = None
@@ -477,12 +488,15 @@ class ModelPolicy:
             self.view = PolicyView(model)
             self.identity += f" normalized by {self.view.statistics}" if self.view.statistics else ''
         vars(self).update(facts_of(model))
-        self.own_space = _action_space(model)
+        own_space = getattr(model, 'action_space', None)
+        self.own_space = own_space if isinstance(own_space, spaces.Space) else None
         if self.own_space is not None and space is not None and not _alike(self.own_space, space):
             raise ValueError(f"{type(model).__name__} acts in {self.own_space}; the actions here are {space}")
 
     def reset(self, seed: int | None = None):
-        self.rng, self.state, self.past = policy_rng(seed), None, []
+        self.rng = policy_rng(seed)
+        self.state = None
+        self.past = []
 
     def batch(self, num_envs: int) -> 'PolicyRows':
         """Create rows that share the model; each has its own generator and memory."""
@@ -515,12 +529,6 @@ def _model_hash(model) -> str:
         if hasattr(network, 'state_dict'):
             return weights_hash(network.state_dict())
     return _pickle_hash(model)
-
-
-def _action_space(model) -> spaces.Space | None:
-    "Return the `action_space` of a model, if it has one"
-    space = getattr(model, 'action_space', None)
-    return space if isinstance(space, spaces.Space) else None
 
 
 def _alike(a: spaces.Space, b: spaces.Space) -> bool:
@@ -559,7 +567,11 @@ def as_policy(thing, where: gymnasium.Env | spaces.Space | None = None, *, greed
     if isinstance(thing, str):
         return _named(thing, where, greedy)
     if inspect.isclass(thing):
-        return as_policy(_instance(thing), where, greedy=greedy)
+        try:
+            instance = thing()
+        except TypeError as e:
+            raise ValueError(f"the policy {thing.__name__} needs arguments ({e}); pass an instance") from e
+        return as_policy(instance, where, greedy=greedy)
     if is_policy(thing):
         return thing
     owner = getattr(thing, '__self__', None)
@@ -601,13 +613,6 @@ def policy_identity(policy) -> str:
 # %% ../../nbs/00_core/07_policies.ipynb #7a7e5876
 def _space(where) -> spaces.Space | None:
     return where if isinstance(where, spaces.Space) else getattr(where, 'action_space', None)
-
-
-def _instance(kind: type):
-    try:
-        return kind()
-    except TypeError as e:
-        raise ValueError(f"the policy {kind.__name__} needs arguments ({e}); pass an instance") from e
 
 
 def _named(name: str, where, greedy: bool):
@@ -658,7 +663,8 @@ class EpsilonGreedy:
         if not 0 <= epsilon <= 1:
             raise ValueError(f"epsilon must lie in [0, 1]; got {epsilon!r}")
         self.policy = as_policy(policy, space)
-        self.epsilon, self.rng = epsilon, policy_rng(0, 1)
+        self.epsilon = epsilon
+        self.rng = policy_rng(0, 1)
         vars(self).update(facts_of(self.policy))
         if space is None and self.n_actions is None:
             raise ValueError("this policy has no attribute n_actions; pass its action space: space=env.action_space")

@@ -66,7 +66,8 @@ def check(x, *, env: str | gymnasium.Env | None = None, **options) -> None:
         return _check_environment(x, options)
     x = x() if isinstance(x, type) else x
     if protocol == 'agent':
-        x, protocol = x.policy(), 'policy'
+        x = x.policy()
+        protocol = 'policy'
     if protocol == 'policy':
         if env is None:
             raise ValueError("env: a policy is checked in an environment: check(policy, env='RepeatPrevious-easy')")

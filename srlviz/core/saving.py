@@ -371,7 +371,8 @@ def load_encoder(path: str | Path, kind: type | None = None, device: str | None 
 @contextmanager
 def _limit_weights(n: int) -> Iterator[None]:
     "Raise a ValueError if this thread creates more than n weights: a list in a file may ask for a network per item"
-    created, thread = 0, get_ident()
+    created = 0
+    thread = get_ident()
 
     def count(module, name, weight):
         nonlocal created

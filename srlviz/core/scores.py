@@ -106,7 +106,7 @@ def split_label(label: str) -> dict:
     A word that no column is known for is the protocol.
     """
     method, *words = label.split(_JOIN)
-    columns = dict(method=method, inputs='', n_codes=0, norm='', data='', protocol='')
+    columns = {'method': method, 'inputs': '', 'n_codes': 0, 'norm': '', 'data': '', 'protocol': ''}
     protocol = []
     for word in words:
         if word in _WORD_COLUMNS:
@@ -116,7 +116,8 @@ def split_label(label: str) -> dict:
             columns['n_codes'] = int(word[1:])
         else:
             protocol.append(word)
-    return columns | dict(protocol=', '.join(protocol))
+    columns['protocol'] = ', '.join(protocol)
+    return columns
 
 
 _WORD_COLUMNS = {word: pair for pair, word in _LABEL_WORDS.items()}
@@ -167,7 +168,7 @@ def _split_labels(df: pd.DataFrame) -> pd.DataFrame:
     methods = df['method'].tolist()
     default = split_label('')
     split = {m: split_label(m) for m in set(methods) if isinstance(m, str)}
-    rows = [split.get(m, default | dict(method=m)) for m in methods]
+    rows = [split.get(m, {**default, 'method': m}) for m in methods]
     new = [c for c in default if c == 'method' or c not in df]
     return df.assign(**{c: [row[c] for row in rows] for c in new})
 
@@ -424,7 +425,8 @@ def load_scores(path: str | Path) -> pd.DataFrame:
     _, header = next(rows)
     if wrong := _column_fault(header):
         raise ValueError(f"{path}, line 1: {wrong}")
-    lines, texts = [], [[] for _ in header]
+    lines = []
+    texts = [[] for _ in header]
     known = {}
     for line, cells in rows:
         lines.append(line)
@@ -637,7 +639,13 @@ def summarize_scores(
                 raise ValueError(f"{key} has {c}={mean.pop()!r}, a mean, together with its parts; leave it out")
         runs = dict(list(part.groupby(strata, observed=True).value)) if strata else part.value
         low, high = bootstrap_interval(runs, interquartile_mean, confidence_level, n_resamples, seed)
-        rows[key] = dict(mean=part.value.mean(), iqm=interquartile_mean(part.value), low=low, high=high, n=len(part))
+        rows[key] = {
+            'mean': part.value.mean(),
+            'iqm': interquartile_mean(part.value),
+            'low': low,
+            'high': high,
+            'n': len(part),
+        }
     if not rows:
         raise ValueError("no scores to summarize")
     return pd.DataFrame(list(rows.values()), index=pd.MultiIndex.from_tuples(rows, names=by))

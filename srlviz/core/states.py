@@ -62,7 +62,8 @@ def shaped_state(codes: Tensor, like):
     ----------
     like : a state of one row, whose shapes and types are used; whole numbers are rounded
     """
-    tensors, start = [], 0
+    tensors = []
+    start = 0
     for t in leaves(like):
         width = t.numel() * (1 + t.is_complex())
         part = codes[:, start : start + width]
@@ -91,7 +92,8 @@ def stepped_states(memory: nn.Module, rows: Sequence[Tensor]) -> list[np.ndarray
     x = rows[0].new_zeros(len(rows), max(map(len, rows)), rows[0].shape[1])
     for i, row in enumerate(rows):
         x[i, : len(row)] = row
-    state, after = None, []
+    state = None
+    after = []
     for t in range(x.shape[1]):
         _, state = memory(x[:, t : t + 1], state)
         after.append(flat_state(state, len(rows)))

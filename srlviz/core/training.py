@@ -131,7 +131,8 @@ def _checked_copy(path: str | Path) -> tuple[io.BytesIO, int]:
 
 def _copy_zip(f: BinaryIO) -> tuple[io.BytesIO, int]:
     "Return a checked copy and the size of its pickle"
-    out, pickled = io.BytesIO(), None
+    out = io.BytesIO()
+    pickled = None
     with zipfile.ZipFile(f) as z, zipfile.ZipFile(out, 'w') as copy:
         members = check_zip(z, packed=False)
         size = os.fstat(f.fileno()).st_size
@@ -181,7 +182,8 @@ def _nest_parts(nest, name: str = '', max_parts: int = 10**7) -> Iterator[tuple[
     ValueError : for more than `max_parts` parts or `_MAX_DEPTH` levels, a key other than text or a whole number, and a
         leaf other than a tensor, number, text or None
     """
-    stack, n_parts = [(name, nest, 0)], 0
+    stack = [(name, nest, 0)]
+    n_parts = 0
     while stack:
         name, x, depth = stack.pop()
         n_parts += 1
@@ -328,7 +330,9 @@ def train(
         raise ValueError("patience and plateau need a validation loss; got validate=None")
     optimizer = torch.optim.Adam(module.parameters(), lr=float(lr), eps=float(eps))
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer, **plateau) if plateau else None
-    history, best, state = [], math.inf, None
+    history = []
+    best = math.inf
+    state = None
     if checkpoint and Path(checkpoint).exists():
         history, best, state = _resume(checkpoint, config or {}, module, optimizer, scheduler)
     if len(history) > epochs:
@@ -357,22 +361,24 @@ def train(
             )
         if validate:
             log_curve((epoch + 1) * len(batch_list), epochs * len(batch_list), valid=valid)
-        history.append(dict(epoch=epoch, loss=mean, valid=valid, lr=lr_now, seconds=time.perf_counter() - start))
+        seconds = time.perf_counter() - start
+        history.append({'epoch': epoch, 'loss': mean, 'valid': valid, 'lr': lr_now, 'seconds': seconds})
         if validate is None or valid < best:
-            best, state = valid, deepcopy(module.state_dict())
+            best = valid
+            state = deepcopy(module.state_dict())
         if scheduler:
             scheduler.step(valid)
         if checkpoint:
             save_weights(
                 checkpoint,
-                dict(
-                    module=module.state_dict(),
-                    best=best,
-                    best_state=state,
-                    optimizer=optimizer.state_dict(),
-                    scheduler=scheduler.state_dict() if scheduler else {},
-                    history=history,
-                ),
+                {
+                    'module': module.state_dict(),
+                    'best': best,
+                    'best_state': state,
+                    'optimizer': optimizer.state_dict(),
+                    'scheduler': scheduler.state_dict() if scheduler else {},
+                    'history': history,
+                },
                 config or {},
             )
     bar.total = bar.n = len(history)  # also after stopping early
@@ -385,7 +391,9 @@ def train(
 # %% ../../nbs/00_core/06_training.ipynb #286ff0b1
 def _run_epoch(module, loss, batches, optimizer, bar, epoch) -> float:
     module.train()
-    n, total, logged = len(batches), 0.0, 0.0
+    n = len(batches)
+    total = 0.0
+    logged = 0.0
     for i, batch in enumerate(batches):
         value = loss(module, batch)
         if not torch.isfinite(value):
@@ -467,7 +475,8 @@ def _check_like(saved, expected, name: str) -> None:
 def load_optimizer(optimizer: torch.optim.Optimizer, saved: dict) -> None:
     """Load the state of an optimizer after checking that it fits its weights."""
     check_fields(saved, {'state': TABLE, 'param_groups': LIST}, 'optimizer')
-    groups, expected = saved['param_groups'], optimizer.state_dict()['param_groups']
+    groups = saved['param_groups']
+    expected = optimizer.state_dict()['param_groups']
     _check_like(groups, expected, 'optimizer.param_groups')
     if [g['params'] for g in groups] != [g['params'] for g in expected]:
         raise ValueError("optimizer.param_groups are of other weights")
@@ -537,5 +546,8 @@ def summarize_history(history: pd.DataFrame, patience: int | None = None) -> dic
         return summary
     best = int(valid.argmin())
     converged = epochs - 1 - best >= min(_SETTLED, patience or _SETTLED)
-    summary |= dict(best_epoch=best + 1, converged=int(converged))
-    return summary | (dict(valid_share=valid[best] / valid[0]) if valid[0] else {})
+    summary['best_epoch'] = best + 1
+    summary['converged'] = int(converged)
+    if valid[0]:
+        summary['valid_share'] = valid[best] / valid[0]
+    return summary

@@ -27,8 +27,7 @@ def cut(episode: Episode, t: int, length: int | None = 1) -> Episode:
 
     factors = {k: v[rows] if np.shape(v) else v for k, v in episode.factors.items()}
     obs = {k: np.asarray(v[rows]) for k, v in episode.obs.items()}
-    part = Episode(obs, of(episode.actions), of(episode.rewards), factors, 'truncated', episode.name, episode.about)
-    return part
+    return Episode(obs, of(episode.actions), of(episode.rewards), factors, 'truncated', episode.name, episode.about)
 
 
 def last_value(episode: Episode, factor: str):
@@ -41,7 +40,8 @@ def differing_factors(first: Episode, second: Episode, names: Sequence[str]) -> 
     """Name the factors that differ at the last rows of two episodes; NaN equals NaN."""
     found = []
     for name in names:
-        a, b = last_value(first, name), last_value(second, name)
+        a = last_value(first, name)
+        b = last_value(second, name)
         if a != b and not (a != a and b != b):
             found.append(name)
     return found
@@ -79,10 +79,63 @@ def names_to_set(world: str, factor, settable: Sequence[str]) -> list[str]:
             raise ValueError(f"the factor {str(name)[:80]!r} cannot be set in {world}{suggestion(name, settable)}")
     return names
 
-# %% ../../nbs/00_core/04_twins.ipynb #1c05e999
-_COLUMNS = ['moment', 'factor', 'value']
-_LEFT_OUT = ['factor', 'reason', 'n']
+# %% ../../nbs/00_core/04_twins.ipynb #155d55b8
 UNTOUCHED = ''  # the factor of an untouched moment
+
+
+def _is_row(row) -> bool:
+    "Whether something is moment, factor and value of a twin, or of an untouched moment"
+    if not isinstance(row, list) or len(row) != 3 or not is_whole(row[0]) or not isinstance(row[1], str):
+        return False
+    return row[2] is None if row[1] == UNTOUCHED else is_real(row[2])
+
+
+def _is_left_out(row) -> bool:
+    "Whether something is factor, reason and number of twins that were left out"
+    return isinstance(row, list) and len(row) == 3 and all(isinstance(x, str) for x in row[:2]) and is_whole(row[2])
+
+
+def _is_names(x) -> bool:
+    return isinstance(x, list) and all(isinstance(name, str) for name in x)
+
+
+_ABOUT = {
+    'rows': TABLE,
+    'follows': (
+        lambda x: isinstance(x, dict) and all(map(_is_names, x.values())),
+        'a table from factors to lists of names',
+    ),
+    'left_out': (lambda x: isinstance(x, list) and all(map(_is_left_out, x)), 'a list of factor, reason and number'),
+}
+
+# %% ../../nbs/00_core/04_twins.ipynb #d11ba6ac
+_COLUMNS = ['moment', 'factor', 'value']
+
+
+def _table_of(recording: Recording) -> pd.DataFrame:
+    "Moment, factor and value of each episode of twins, found by its name; a ValueError says what is wrong"
+    about = recording.meta.get('twins')
+    if about is None:
+        raise ValueError(f"the recording {recording.name!r:.80} has no twins; a world makes them: srlviz.twins(world)")
+    check_fields(about, _ABOUT, f'the twins of {recording.name!r:.80}')
+    rows = []
+    for i, e in enumerate(recording):
+        row = about['rows'].get(e.name)
+        if not _is_row(row):
+            raise ValueError(
+                f"the twin {e.name!r:.80}, episode {i} of {recording.name!r:.80}, is {row!r:.80}; expected its moment, "
+                "factor and value"
+            )
+        rows.append([row[0], row[1], math.nan if row[2] is None else float(row[2])])
+    table = pd.DataFrame(rows, columns=_COLUMNS).astype(dict(moment=int, factor=object, value=float))
+    untouched = table.loc[table['factor'] == UNTOUCHED, 'moment']
+    if not untouched.is_unique:
+        twice = untouched[untouched.duplicated()].iloc[0]
+        raise ValueError(f"the twins of {recording.name!r:.80} have moment {twice} untouched twice")
+    return table
+
+# %% ../../nbs/00_core/04_twins.ipynb #b76c9889
+_LEFT_OUT = ['factor', 'reason', 'n']
 
 
 class Twins(Recording):
@@ -147,18 +200,20 @@ class Twins(Recording):
             reasons = [f'{n} of {f}: {reason}' for f, reason, n in left_out]
             of = f' of {name}' if name else ''
             raise ValueError(f"no twin{of} could be made; left out: {'; '.join(reasons[:5]) or 'none'}")
-        part, rows, named = {}, {}, []
+        n_parts = {}  # of each moment, so far
+        rows = {}
+        named = []
         for e, m, f, v in zip(episodes, *columns):
-            part[m] = part.get(m, 0) + 1
-            label = f'moment {int(m)}, part {part[m]}'
+            n_parts[m] = n_parts.get(m, 0) + 1
+            label = f'moment {int(m)}, part {n_parts[m]}'
             rows[label] = [int(m), str(f), None if f == UNTOUCHED else float(v)]
             named.append(e.replace(name=label))
-        about = dict(
-            rows=rows,
-            follows={k: as_names(names) for k, names in (follows or {}).items()},
-            left_out=[list(row) for row in left_out],
-        )
-        twins = cls(named, name, hz, factors, None, dict(meta or {}) | dict(twins=about))
+        about = {
+            'rows': rows,
+            'follows': {k: as_names(names) for k, names in (follows or {}).items()},
+            'left_out': [list(row) for row in left_out],
+        }
+        twins = cls(named, name, hz, factors, None, {**(meta or {}), 'twins': about})
         twins._check_moments()
         return twins
 
@@ -201,7 +256,10 @@ class Twins(Recording):
             pairs = pairs.tolist()
         if isinstance(pairs, (str, Mapping)) or not isinstance(pairs, Sequence) or not len(pairs):
             raise ValueError(f"pairs is a list of ((episode, t), (episode, t)); got {pairs!r:.80}")
-        episodes, moment, changed, value = [], [], [], []
+        episodes = []
+        moment = []
+        changed = []
+        value = []
         for i, pair in enumerate(pairs):
             if not isinstance(pair, Sequence) or len(pair) != 2:
                 raise ValueError(f"pairs[{i}] is {pair!r:.80}; expected ((episode, t), (episode, t))")
@@ -222,8 +280,16 @@ class Twins(Recording):
             moment += [i, i]
             changed += [UNTOUCHED, factor]
             value += [math.nan, float(new)]
-        columns = dict(name=recording.name, hz=recording.hz, factors=recording.factors)
-        return cls.build(episodes, moment, changed, value, follows={factor: follows}, **columns)
+        return cls.build(
+            episodes,
+            moment,
+            changed,
+            value,
+            follows={factor: follows},
+            name=recording.name,
+            hz=recording.hz,
+            factors=recording.factors,
+        )
 
     @classmethod
     def of(cls, recording: Recording) -> 'Twins':
@@ -278,55 +344,6 @@ class Twins(Recording):
             lines.append(f"  left out {self.left_out['n'].sum()}, see `left_out`")
         return '\n'.join(lines)
 
-
-def _table_of(recording: Recording) -> pd.DataFrame:
-    "Moment, factor and value of each episode of twins, found by its name; a ValueError says what is wrong"
-    about = recording.meta.get('twins')
-    if about is None:
-        raise ValueError(f"the recording {recording.name!r:.80} has no twins; a world makes them: srlviz.twins(world)")
-    check_fields(about, _ABOUT, f'the twins of {recording.name!r:.80}')
-    rows = []
-    for i, e in enumerate(recording):
-        row = about['rows'].get(e.name)
-        if not _is_row(row):
-            raise ValueError(
-                f"the twin {e.name!r:.80}, episode {i} of {recording.name!r:.80}, is {row!r:.80}; expected its moment, "
-                "factor and value"
-            )
-        rows.append([row[0], row[1], math.nan if row[2] is None else float(row[2])])
-    table = pd.DataFrame(rows, columns=_COLUMNS).astype(dict(moment=int, factor=object, value=float))
-    untouched = table.loc[table['factor'] == UNTOUCHED, 'moment']
-    if not untouched.is_unique:
-        twice = untouched[untouched.duplicated()].iloc[0]
-        raise ValueError(f"the twins of {recording.name!r:.80} have moment {twice} untouched twice")
-    return table
-
-
-def _is_row(row) -> bool:
-    "Whether something is moment, factor and value of a twin, or of an untouched moment"
-    if not isinstance(row, list) or len(row) != 3 or not is_whole(row[0]) or not isinstance(row[1], str):
-        return False
-    return row[2] is None if row[1] == UNTOUCHED else is_real(row[2])
-
-
-def _is_left_out(row) -> bool:
-    "Whether something is factor, reason and number of twins that were left out"
-    return isinstance(row, list) and len(row) == 3 and all(isinstance(x, str) for x in row[:2]) and is_whole(row[2])
-
-
-def _is_names(x) -> bool:
-    return isinstance(x, list) and all(isinstance(name, str) for name in x)
-
-
-_ABOUT = dict(
-    rows=TABLE,
-    follows=(
-        lambda x: isinstance(x, dict) and all(map(_is_names, x.values())),
-        'a table from factors to lists of names',
-    ),
-    left_out=(lambda x: isinstance(x, list) and all(map(_is_left_out, x)), 'a list of factor, reason and number'),
-)
-
 # %% ../../nbs/00_core/04_twins.ipynb #c2ac4e38
 def with_twins(recording: Recording, twins: Twins) -> Recording:
     """Add twins to a recording of the same world, as its split 'twins'.
@@ -350,7 +367,7 @@ def with_twins(recording: Recording, twins: Twins) -> Recording:
     if not recording.name == twins.name and {f.name for f in recording.factors} != {f.name for f in twins.factors}:
         raise ValueError(f"the twins are of {twins.name!r:.80}, and the recording is of {recording.name!r:.80}")
     joined = recording.with_part(twins, 'twins')
-    return joined.replace(meta=dict(joined.meta, twins=twins.meta['twins']))
+    return joined.replace(meta={**joined.meta, 'twins': twins.meta['twins']})
 
 
 def twin_table(recording: Recording) -> pd.DataFrame:

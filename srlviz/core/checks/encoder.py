@@ -67,7 +67,8 @@ def tiny_recording(
 
 def _tiny_episode(rng, T: int, height: int, width: int) -> Episode:
     "T rows of a square of 8 pixels that jumps over noise; the RAM knows where it is"
-    x, y = 8 * rng.integers(1, width // 8 - 2, T), 8 * rng.integers(1, height // 8 - 2, T)
+    x = 8 * rng.integers(1, width // 8 - 2, T)
+    y = 8 * rng.integers(1, height // 8 - 2, T)
     frame = rng.integers(0, 60, (T, height, width, 1), dtype=np.uint8)
     for t in range(T):
         frame[t, y[t] : y[t] + 8, x[t] : x[t] + 8] = 250
@@ -125,7 +126,9 @@ def _check_parameters(encoder) -> None:
     "Check get_params and set_params, if the encoder has them."
     if not hasattr(encoder, 'get_params'):
         return
-    rule, given, other = ENCODER_RULES['parameters'], _arguments(encoder), _clone(encoder)
+    rule = ENCODER_RULES['parameters']
+    given = _arguments(encoder)
+    other = _clone(encoder)
     found = encoder.get_params(deep=False)
     same = found.keys() == given.keys() and all(found[k] is v for k, v in given.items())
     require(same, encoder, rule, f"arguments {given!r:.200}, get_params gave {found!r:.200}")
@@ -143,7 +146,8 @@ def _public(encoder) -> set[str]:
 # %% ../../../nbs/00_core/checks/01_encoder.ipynb #e909a8c5
 def _check_fit(encoder, recording):
     "Fit, and check the result."
-    before, rules = _public(encoder), ENCODER_RULES
+    before = _public(encoder)
+    rules = ENCODER_RULES
     require(not (early := [k for k in before if k.endswith('_')]), encoder, rules['underscore'], f"{early} before fit")
     require(encoder.fit(recording) is encoder, encoder, rules['self'])
     require(
@@ -152,7 +156,8 @@ def _check_fit(encoder, recording):
         rules['underscore'],
         f"fit made {odd}",
     )
-    level, n = getattr(encoder, 'level', None), getattr(encoder, 'n_codes', None)
+    level = getattr(encoder, 'level', None)
+    n = getattr(encoder, 'n_codes', None)
     require(
         level in ('step', 'episode') and is_whole(n, 1),
         encoder,
@@ -187,7 +192,8 @@ def _check_saved(encoder, codes, recording):
     "Save it, load it, and compare arguments and codes."
     from srlviz.core.saving import saved_arguments  # brings torch
 
-    rule, lacks = ENCODER_RULES['saved'], [f for f in ('save', 'load') if not callable(getattr(encoder, f, None))]
+    rule = ENCODER_RULES['saved']
+    lacks = [f for f in ('save', 'load') if not callable(getattr(encoder, f, None))]
     require(not lacks, encoder, rule, f"it has no {' and no '.join(lacks)}; srlviz.core.saving has two lines for it")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / 'encoder'
@@ -229,9 +235,11 @@ def check_encoder(encoder, recording: Recording | None = None, *, rtol: float = 
     ------
     AssertionError : naming the class and the broken rule
     """
-    rules, recording = ENCODER_RULES, tiny_recording() if recording is None else recording
+    rules = ENCODER_RULES
+    recording = tiny_recording() if recording is None else recording
     same = lambda a, b, rtol=1e-6: all(nearly(x, y, rtol) for x, y in zip(a, b, strict=True))
-    content, fitted = _recording_hash(recording), _clone(encoder)
+    content = _recording_hash(recording)
+    fitted = _clone(encoder)
     arguments = content_hash(_arguments(fitted))
     _check_parameters(encoder)
     with check_local_randomness(encoder, rules['randomness']):
@@ -239,7 +247,8 @@ def check_encoder(encoder, recording: Recording | None = None, *, rtol: float = 
             _check_fit(fitted, recording)
             codes = fitted.encode(recording)
         except KeyError as error:
-            observations, factors = ', '.join(recording[0].obs), ', '.join(recording[0].factors)
+            observations = ', '.join(recording[0].obs)
+            factors = ', '.join(recording[0].factors)
             raise AssertionError(
                 f"{type(encoder).__name__} raises KeyError: {error}. If it reads this from the recording: that of the "
                 f"check has the observations {observations}, and the factors {factors}, which encode may not read"

@@ -84,7 +84,8 @@ def _check_state(memory, B: int):
 
 def _check_output(memory, x, state, starts):
     "Check the outputs of a call, and that its arguments are unchanged."
-    rules, before = MEMORY_RULES, [a.clone() for a in _leaves((x, state, starts))]
+    rules = MEMORY_RULES
+    before = [a.clone() for a in _leaves((x, state, starts))]
     y, new = memory(x, state, starts)
     shapes = lambda s: [(tuple(t.shape), t.dtype) for t in _leaves(s)]
     require(
@@ -108,7 +109,8 @@ def _check_training(memory, x, starts):
     "Check gradients, take a step of gradient descent, and return the trained copy in evaluation mode."
     import torch
 
-    trained, x = deepcopy(memory).train(), x.clone().requires_grad_()
+    trained = deepcopy(memory).train()
+    x = x.clone().requires_grad_()
     y, _ = trained(x, trained.initial_state(len(x)), starts)
     require(y.requires_grad, memory, MEMORY_RULES['gradients'], "y has none")
     y.square().mean().backward()
@@ -126,9 +128,12 @@ def _check_autocast(memory, x, starts):
     "Check a sequence and a step in bfloat16, from a fresh state and from the one that came out, against float32."
     import torch
 
-    half, rule = deepcopy(memory).eval(), MEMORY_RULES['autocast']
+    half = deepcopy(memory).eval()
+    rule = MEMORY_RULES['autocast']
     for T in x.shape[1], 1:
-        steps, flags, whole = x[:, :T].clone().requires_grad_(), starts[:, :T], memory.initial_state(len(x))
+        steps = x[:, :T].clone().requires_grad_()
+        flags = starts[:, :T]
+        whole = memory.initial_state(len(x))
         try:
             with torch.autocast('cpu', torch.bfloat16):
                 y, state = half(steps, half.initial_state(len(x)), flags)
@@ -170,17 +175,20 @@ def check_memory(
 
     if batch < 2 or steps < 4:
         raise ValueError(f"check_memory needs batch >= 2 and steps >= 4, got {batch} and {steps}")
-    rules, n_out = MEMORY_RULES, getattr(memory, 'n_out', None)
+    rules = MEMORY_RULES
+    n_out = getattr(memory, 'n_out', None)
     require(
         isinstance(memory, torch.nn.Module) and is_whole(n_out, 1),
         memory,
         rules['module'],
         f"n_out={n_out!r}",
     )
-    rng, original = torch.Generator().manual_seed(seed), memory
+    rng = torch.Generator().manual_seed(seed)
+    original = memory
     memory, n_in = deepcopy(memory).eval(), memory.n_in if n_in is None else n_in
     x, other = torch.randn(2, batch, steps, n_in, generator=rng)
-    none, starts = torch.zeros(batch, steps, dtype=torch.bool), torch.rand(batch, steps, generator=rng) < 0.3
+    none = torch.zeros(batch, steps, dtype=torch.bool)
+    starts = torch.rand(batch, steps, generator=rng) < 0.3
     with torch.no_grad():
         fresh = _check_state(memory, batch)
         _check_output(memory, x[:, :1], fresh, none[:, :1])
@@ -200,10 +208,12 @@ def check_memory(
 # %% ../../../nbs/00_core/checks/02_memory.ipynb #022657c2
 def _check_still(memory, x, other, state, starts, rtol):
     "Check that the output depends on the past of its own row, and on nothing else."
-    rules, k = MEMORY_RULES, x.shape[1] // 2
+    rules = MEMORY_RULES
+    k = x.shape[1] // 2
     whole = _check_output(memory, x, state, starts)
     require(_same(memory(x, state, starts), whole, rtol), memory, rules['again'])
-    later, flags = x.clone(), starts.clone()
+    later = x.clone()
+    flags = starts.clone()
     later[:, k:], flags[:, k:] = other[:, k:], ~starts[:, k:]
     require(
         _same(memory(later, state, flags)[0][:, :k], whole[0][:, :k], rtol),
@@ -231,7 +241,8 @@ def _check_pieces(memory, x, state, starts, rtol):
 
 def _check_starts(memory, x, fresh, dirty, starts, rtol):
     "Check that a start forgets, at step 0 and later, and only in its own row."
-    rule, first = MEMORY_RULES['starts'], starts.clone()
+    rule = MEMORY_RULES['starts']
+    first = starts.clone()
     first[:, 0] = True
     expected = _by_segments(memory, x, starts)
     require(_same(memory(x, fresh, starts)[0], expected, rtol), memory, rule, "starts inside the sequence")

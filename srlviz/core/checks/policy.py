@@ -39,7 +39,10 @@ class _Play(NamedTuple):
 def _play(policy, env, seed: int, steps: int) -> _Play:
     "Play an episode, and check each action"
     policy.reset(seed)
-    obs, seen, done, over = env.reset(seed=seed)[0], [], [], False
+    obs = env.reset(seed=seed)[0]
+    seen = []
+    done = []
+    over = False
     while not over and len(done) < steps:
         seen.append(deepcopy(obs))
         action = policy(obs)
@@ -69,9 +72,12 @@ def _check_batched(make, make_env, num_envs: int, steps: int, seed: int) -> None
     envs = [make_env() for _ in range(num_envs)]
     policies = [make(env) for env in envs]
     whole = policies[0].batch(num_envs) if callable(getattr(policies[0], 'batch', None)) else PolicyRows(policies)
-    longest, alone = [5 + 3 * i for i in range(num_envs)], make_env()
+    longest = [5 + 3 * i for i in range(num_envs)]
+    alone = make_env()
     plays = [_play(make(alone), alone, seed + i, longest[i]) for i in range(num_envs)]
-    obs, at, starts = [None] * num_envs, [0] * num_envs, np.ones(num_envs, bool)
+    obs = [None] * num_envs
+    at = [0] * num_envs
+    starts = np.ones(num_envs, bool)
     for t in range(steps):
         for i in np.flatnonzero(starts).tolist():
             obs[i], at[i] = envs[i].reset(seed=seed + i)[0], 0
@@ -79,7 +85,8 @@ def _check_batched(make, make_env, num_envs: int, steps: int, seed: int) -> None
             whole.reset([seed + i for i in range(num_envs)], starts)
         actions = whole(stacked(obs))
         for i, env in enumerate(envs):
-            action, wanted = nth(actions, i), plays[i].done[at[i]]
+            action = nth(actions, i)
+            wanted = plays[i].done[at[i]]
             found = f"row {i}, step {at[i]} of its episode: {action!r:.60}, single {wanted!r:.60}"
             require(_nearly(action, wanted), policies[0], POLICY_RULES['batched'], found)
             obs[i], _, _, _, _ = env.step(wanted)
@@ -114,7 +121,8 @@ def check_policy(make: Callable, make_env: Callable, *, steps: int = 40, num_env
     ------
     AssertionError : naming the class and the broken rule
     """
-    env, rules = make_env(), POLICY_RULES
+    env = make_env()
+    rules = POLICY_RULES
     one, other, third = (make(env) for _ in range(3))
     require(is_policy(one), one, rules['members'])
     identity = one.identity

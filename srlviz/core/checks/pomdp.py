@@ -74,13 +74,10 @@ def _read_factors(env, previous: Mapping | None = None) -> Mapping:
     factors = read() if callable(read) else None
     ok = isinstance(factors, Mapping) and all(isinstance(k, str) and np.isfinite(v).all() for k, v in factors.items())
     require(ok, env, POMDP_RULES['factors'], lambda: factors)
-    shapes = lambda f: {k: np.shape(v) for k, v in f.items()}
-    require(
-        previous is None or shapes(factors) == shapes(previous),
-        env,
-        POMDP_RULES['factors'],
-        lambda: f"{previous} became {factors}",
-    )
+    if previous is not None:
+        shapes = {k: np.shape(v) for k, v in factors.items()}
+        same = shapes == {k: np.shape(v) for k, v in previous.items()}
+        require(same, env, POMDP_RULES['factors'], lambda: f"{previous} became {factors}")
     return factors
 
 
@@ -93,7 +90,8 @@ def _play(make, actions: list, seed: int, read: bool = True) -> list[tuple]:
     for action in actions:
         obs, reward, terminated, truncated, _ = env.step(action)
         if read:
-            old, factors = factors, _read_factors(env, factors)
+            old = factors
+            factors = _read_factors(env, old)
             require(_equal(old, rows[-1][-1]), env, POMDP_RULES['copies'])
         rows.append(deepcopy((obs, float(reward), bool(terminated), bool(truncated), factors)))
         if terminated or truncated:
@@ -121,7 +119,7 @@ def _replay(env, start, actions) -> list[tuple]:
             break
     return rows
 
-
+# %% ../../../nbs/00_core/checks/03_pomdp.ipynb #f3272881
 def _check_twin(env, factor: str, rows: list[tuple], twin: list[tuple], now: Mapping, changed: Mapping) -> None:
     "Check that an episode with another value differs from `rows` in nothing that it must not."
     may_differ = {factor, *env.follows(factor)}
@@ -147,10 +145,12 @@ def _check_due(env, now, actions: list, factor: str) -> None:
     ok = rewards[right] > max(others, default=-np.inf)
     require(ok, env, POMDP_RULES['due'], lambda: f"{factor} = {right}, {steps} rows on: {rewards}")
 
-
+# %% ../../../nbs/00_core/checks/03_pomdp.ipynb #f9310c91
 def _check_settable(make, seed: int, n_factors: int = 4, n_rows: int = 4) -> None:
     "Check `settable`, `with_value`, `follows` and `due` for some factors in some rows of three episodes."
-    env, rules, rng = make().unwrapped, POMDP_RULES, np.random.default_rng(seed)
+    env = make().unwrapped
+    rules = POMDP_RULES
+    rng = np.random.default_rng(seed)
     env.reset(seed=seed)
     names = list(_columns(env.factors()))
     ok = set(env.settable) <= set(names) and (env.settable or isinstance(env.not_settable, str) and env.not_settable)
@@ -161,7 +161,8 @@ def _check_settable(make, seed: int, n_factors: int = 4, n_rows: int = 4) -> Non
     played = []
     for s in range(seed, seed + 3):
         env.reset(seed=s)
-        start, actions = env.snapshot(), _actions(env, env.max_steps, s)
+        start = env.snapshot()
+        actions = _actions(env, env.max_steps, s)
         rows = _replay(env, start, actions)[:-1]
         for t in rng.permutation(len(rows))[:n_rows].tolist():
             _replay(env, start, actions[:t])
@@ -187,7 +188,7 @@ def _check_settable(make, seed: int, n_factors: int = 4, n_rows: int = 4) -> Non
         for _, actions, _, t, now, _ in played:
             _check_due(env, now, actions[t:], factor)
 
-# %% ../../../nbs/00_core/checks/03_pomdp.ipynb #a216f3b4
+# %% ../../../nbs/00_core/checks/03_pomdp.ipynb #0a36d03f
 def _scripted_return(env, seed: int) -> float:
     "The return of the environment's own script in one episode."
     policy = env.oracle()
@@ -203,7 +204,8 @@ def _scripted_return(env, seed: int) -> float:
 
 def _check_limits(make, seed: int, episodes: int) -> None:
     "Play some episodes against the stated spaces, returns and lengths."
-    env, rules = make(), POMDP_RULES
+    env = make()
+    rules = POMDP_RULES
     (low, high), longest = (_attribute(env, a) for a in LIMITS)
     for s in range(seed, seed + episodes):
         actions = _actions(env, longest, s)
@@ -221,10 +223,11 @@ def _check_limits(make, seed: int, episodes: int) -> None:
             within = low - 1e-6 <= total <= high + 1e-6
             require(within, env, rules['returns'], f"{total} of its script outside [{low}, {high}], seed {s}")
 
-
+# %% ../../../nbs/00_core/checks/03_pomdp.ipynb #00a843bc
 def _check_seeds(make, seed: int) -> str:
     "Check that seeds and nothing else determine an episode; return its fingerprint."
-    env, rules = make(), POMDP_RULES
+    env = make()
+    rules = POMDP_RULES
     actions = _actions(env, _attribute(env, 'max_steps'), seed)
     with check_local_randomness(env, rules['randomness']):
         rows = _play(make, actions, seed)
@@ -286,15 +289,19 @@ def _check_batched(make, make_vec, num_envs: int, steps: int, seed: int) -> None
     from gymnasium.vector import AutoresetMode, VectorEnv
     from gymnasium.vector.utils import concatenate, create_empty_array
 
-    vec, envs, rules = make_vec(num_envs), [make() for _ in range(num_envs)], POMDP_RULES
-    mode, env = getattr(vec, 'metadata', {}).get('autoreset_mode'), envs[0]
+    vec = make_vec(num_envs)
+    envs = [make() for _ in range(num_envs)]
+    env = envs[0]
+    rules = POMDP_RULES
+    mode = getattr(vec, 'metadata', {}).get('autoreset_mode')
     ok = isinstance(vec, VectorEnv) and vec.num_envs == num_envs and isinstance(mode, AutoresetMode)
     ok = ok and (vec.single_observation_space, vec.single_action_space) == (env.observation_space, env.action_space)
     ok = ok and all(_attribute(vec, a) == _attribute(env, a) for a in LIMITS)
     require(ok, vec, rules['vector'], f"for {num_envs} environments, autoreset_mode {mode}")
     moves = [_actions(e, steps, seed + i) for i, e in enumerate(envs)]
     obs, _ = vec.reset(seed=seed)
-    rows, infos = [(e.reset(seed=seed + i)[0], 0.0, False, False, None) for i, e in enumerate(envs)], {}
+    rows = [(e.reset(seed=seed + i)[0], 0.0, False, False, None) for i, e in enumerate(envs)]
+    infos = {}
     rewards, terminated, truncated = np.zeros((3, num_envs))
     for t in range(steps + 1):
         factors = _read_factors(vec)
@@ -306,7 +313,8 @@ def _check_batched(make, make_vec, num_envs: int, steps: int, seed: int) -> None
                 rules['batched'],
                 lambda: f"step {t}, environment {i}: {seen}, single {row[:4]}",
             )
-            one, many = _read_factors(e), {k: v[i] for k, v in factors.items()}
+            one = _read_factors(e)
+            many = {k: v[i] for k, v in factors.items()}
             require(
                 _equal(one, many),
                 vec,

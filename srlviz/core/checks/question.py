@@ -103,14 +103,6 @@ def _check_members(question: Question) -> None:
         require(same, question, rules['unique'], f"{question.name!r} is {cls.__name__}")
 
 # %% ../../../nbs/00_core/checks/06_question.ipynb #f8a7835b
-def _changed_metric(question: Question, a: Answer, b: Answer) -> str:
-    "Find the first repeatable metric whose values differ; '' if none does"
-    for name, metric in question.metrics.items():
-        if metric.repeatable and not a.values(name).equals(b.values(name)):
-            return name
-    return ''
-
-
 def _check_metrics(question: Question, answer: Answer) -> None:
     "Check that each metric gives a table with a row for each resample"
     rules = QUESTION_RULES
@@ -169,7 +161,9 @@ def _check_on_toy(question: Question, recording: Recording, seed: int) -> None:
         expected = random.chance(name)
         if expected is None or math.isnan(expected['mean']):
             continue
-        chance, value, best = expected['mean'], random.value(name), perfect.value(name)
+        chance = expected['mean']
+        value = random.value(name)
+        best = perfect.value(name)
         require(abs(value - chance) < 0.2, question, rules['chance'], f"{name} {value:.2f}, chance {chance:.2f}")
         gain = best - value if metric.better == 'higher' else value - best
         require(gain > 0.2, question, rules['best'], f"{name} {best:.2f}, of random codes {value:.2f}")
@@ -207,8 +201,9 @@ def check_question(question: Question, subject=None, recording: Recording | None
     answer = question.ask(subject, recording, seed=seed, progress=False)
     repeated = question.ask(subject, recording, seed=seed, progress=False)
     _check_metrics(question, answer)
-    changed = _changed_metric(question, answer, repeated)
-    require(not changed, question, rules['repeatable'], changed)
+    for name, metric in question.metrics.items():
+        if metric.repeatable:
+            require(answer.values(name).equals(repeated.values(name)), question, rules['repeatable'], name)
     _check_answer(question, answer)
     for wrong in (object(), 5):
         try:

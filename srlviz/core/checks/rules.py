@@ -55,5 +55,6 @@ def check_local_randomness(thing, rule: str):
 # %% ../../../nbs/00_core/checks/00_rules.ipynb #6a6a4cea
 def nearly(a, b, rtol: float) -> bool:
     "Whether two arrays have one shape, and equal values up to rtol times the largest of them."
-    a, b = np.asarray(a), np.asarray(b)
+    a = np.asarray(a)
+    b = np.asarray(b)
     return a.shape == b.shape and np.allclose(a, b, rtol=0, atol=rtol * max(np.abs(b).max(initial=0), 1e-30))

@@ -39,7 +39,7 @@ def differing_arrays(first: Episode, second: Episode) -> list[str]:
             found.append(name)
     return found
 
-# %% ../../../nbs/00_core/checks/05_twins.ipynb #ff9edcc1
+# %% ../../../nbs/00_core/checks/05_twins.ipynb #1d329fad
 def _check_seed(world, factor: str, first: Twins, second: Twins) -> None:
     same = first.table.equals(second.table)
     same = same and not any(differing_arrays(a, b) for a, b in zip(first, second, strict=True))
@@ -72,7 +72,7 @@ def _check_own(world, factor: str, own: Twins) -> None:
             names = differing_arrays(untouched, episode)
             require(not names, world, TWIN_RULES['own'], f"{factor}: {', '.join(names)} differ")
 
-
+# %% ../../../nbs/00_core/checks/05_twins.ipynb #e71f3ed1
 def check_twins(
     world,
     factors: Collection[str] | None = None,
@@ -99,7 +99,8 @@ def check_twins(
     AssertionError : naming the world's class and the broken rule
     """
     rules = TWIN_RULES
-    settable, reason = getattr(world, 'settable', ()), getattr(world, 'not_settable', '')
+    settable = getattr(world, 'settable', ())
+    reason = getattr(world, 'not_settable', '')
     is_names = isinstance(settable, tuple) and all(isinstance(name, str) for name in settable)
     has_reason = isinstance(reason, str) and bool(reason) == (not settable)
     require(is_names and has_reason, world, rules['settable'], f"{settable!r:.80}, {reason!r:.80}")

@@ -80,10 +80,12 @@ def _columns(episode) -> dict:
 
 def _equal_rows(a, b) -> bool:
     "Whether two arrays are equal in the rows that both have"
-    a, b = np.asarray(a), np.asarray(b)
+    a = np.asarray(a)
+    b = np.asarray(b)
     if a.ndim and b.ndim:
         n = min(len(a), len(b))
-        a, b = a[:n], b[:n]
+        a = a[:n]
+        b = b[:n]
     return a.shape == b.shape and np.array_equal(a, b, equal_nan=a.dtype.kind == b.dtype.kind == 'f')
 
 
@@ -96,16 +98,37 @@ def recording_differences(first: Recording, second: Recording) -> set[str]:
     for a, b in zip(first, second):
         if len(a) != len(b) or a.ended != b.ended:
             found.add('ended')
-        a, b = _columns(a), _columns(b)
+        a = _columns(a)
+        b = _columns(b)
         found |= a.keys() ^ b.keys()
         found |= {name for name in a.keys() & b.keys() - found if not _equal_rows(a[name], b[name])}
     return found
 
-# %% ../../../nbs/00_core/checks/05_world.ipynb #75ba47ce
+# %% ../../../nbs/00_core/checks/05_world.ipynb #0c5eedab
+def _check_members(world, viewers: Collection[str]) -> None:
+    "Check the members of a world"
+    rules = WORLD_RULES
+    text = {'name': getattr(world, 'name', None), 'unit': getattr(world, 'unit', None)}
+    ok = all(isinstance(v, str) and v for v in text.values()) and text['unit'] in UNITS
+    ok = ok and callable(getattr(world, 'record', None)) and callable(getattr(world, 'sample', None))
+    conditions = getattr(world, 'conditions', None)
+    require(ok and conditions is not None, world, rules['members'], text)
+    ok = isinstance(conditions, Mapping)
+    for name, c in conditions.items() if ok else ():
+        ok = ok and isinstance(name, str) and isinstance(c, Condition) and isinstance(c.label, str)
+        ok = ok and isinstance(c.changes, tuple) and isinstance(c.may_change, tuple)
+    require(ok, world, rules['conditions'], conditions)
+    explorers = getattr(world, 'explorers', ())
+    ok = isinstance(explorers, tuple) and (not viewers or {*explorers} <= {*viewers})
+    ok = ok and (not {*explorers} & {*PLAYED} or getattr(world, 'play', None) is not None)
+    require(ok, world, rules['explorers'], explorers)
+
+# %% ../../../nbs/00_core/checks/05_world.ipynb #ca2e3758
 class _Watcher:
     "A policy that records whether it was called"
 
-    identity, played = 'watches whether anything is played', False
+    identity = 'watches whether anything is played'
+    played = False
 
     def reset(self, seed=None):
         self.played = True
@@ -113,6 +136,19 @@ class _Watcher:
     def __call__(self, obs):
         self.played = True
         return 0
+
+
+def _check_refusal(world, n: int) -> None:
+    "Check that an unknown condition is an error before anything is played"
+    wrong = 'no such condition'
+    watcher = _Watcher()
+    message = ''
+    try:
+        world.record(n, condition=wrong, policy=watcher, progress=False)
+    except ValueError as e:
+        message = str(e)
+    ok = 'condition' in message and wrong in message and not watcher.played
+    require(ok, world, WORLD_RULES['refused'], message or f"record(condition={wrong!r}) raised no error")
 
 
 class _Asked(Exception):
@@ -142,41 +178,11 @@ def _check_policy(world, n: int, **options) -> None:
         message = str(e)
     require('policy' in message and 'ignored' not in message, world, WORLD_RULES['policy'], message)
 
-
-def _check_members(world, viewers: Collection[str]) -> None:
-    "Check the members of a world"
-    rules, text = WORLD_RULES, {}
-    for name in 'name', 'unit':
-        text[name] = getattr(world, name, None)
-    ok = all(isinstance(v, str) and v for v in text.values()) and text['unit'] in UNITS
-    ok = ok and callable(getattr(world, 'record', None)) and callable(getattr(world, 'sample', None))
-    conditions = getattr(world, 'conditions', None)
-    require(ok and conditions is not None, world, rules['members'], text)
-    ok = isinstance(conditions, Mapping)
-    for name, c in conditions.items() if ok else ():
-        ok = ok and isinstance(name, str) and isinstance(c, Condition) and isinstance(c.label, str)
-        ok = ok and isinstance(c.changes, tuple) and isinstance(c.may_change, tuple)
-    require(ok, world, rules['conditions'], conditions)
-    explorers = getattr(world, 'explorers', ())
-    ok = isinstance(explorers, tuple) and (not viewers or {*explorers} <= {*viewers})
-    ok = ok and (not {*explorers} & {*PLAYED} or getattr(world, 'play', None) is not None)
-    require(ok, world, rules['explorers'], explorers)
-
-
-def _check_refusal(world, n: int) -> None:
-    "Check that an unknown condition is an error before anything is played"
-    wrong, watcher, message = 'no such condition', _Watcher(), ''
-    try:
-        world.record(n, condition=wrong, policy=watcher, progress=False)
-    except ValueError as e:
-        message = str(e)
-    ok = 'condition' in message and wrong in message and not watcher.played
-    require(ok, world, WORLD_RULES['refused'], message or f"record(condition={wrong!r}) raised no error")
-
-
+# %% ../../../nbs/00_core/checks/05_world.ipynb #8a2e9190
 def _check_condition_recording(world, name: str, plain: Recording, varied: Recording) -> None:
     "Check that a condition changes what it names, and nothing else"
-    condition, rules = world.conditions[name], WORLD_RULES
+    condition = world.conditions[name]
+    rules = WORLD_RULES
     known = {'actions', 'rewards', 'ended', *EVERYTHING}
     for recording in plain, varied:
         for episode in recording:
@@ -189,7 +195,7 @@ def _check_condition_recording(world, name: str, plain: Recording, varied: Recor
     if not declared & {*EVERYTHING}:
         require(differ <= declared, world, rules['others'], f"{name}: {sorted(differ - declared)}")
 
-
+# %% ../../../nbs/00_core/checks/05_world.ipynb #85b0f151
 def check_world(
     world,
     n: int = 3,

@@ -74,7 +74,8 @@ class _Appender:
 
     def write(self) -> None:
         with self.lock:
-            lines, self.lines = self.lines, []
+            lines = self.lines
+            self.lines = []
         if not lines:
             return
         try:
@@ -302,7 +303,9 @@ def read_curve(path: str | Path) -> pd.DataFrame:
     ValueError : if it is not a curve
     OSError : if it cannot be opened
     """
-    parts, start, end = [], -1, 0
+    parts = []
+    start = -1
+    end = 0
     while end > start:
         start = end
         rows, end = curve_rows(path, start, finite=False)

@@ -53,10 +53,15 @@ class Bar(tqdm):
     def __init__(self, *args, **options):
         front_end = has_front_end()
         file = options.get('file') or (sys.stdout if front_end else sys.stderr)
-        self.at_terminal, self.place = _is_terminal(file), (file, _this_cell())
+        isatty = getattr(file, 'isatty', None)
+        self.at_terminal = isatty is not None and bool(isatty())
+        kernel = this_kernel()
+        cell = kernel and kernel.get_parent().get('header', {}).get('msg_id')
+        self.place = (file, cell)  # the bars that an interrupted cell has left delay no other cell
         if not (front_end or self.at_terminal or 'TQDM_MININTERVAL' in os.environ):
-            options, self.seldom = dict(delay=2, mininterval=10) | options, True  # seconds
-        super().__init__(*args, **options | dict(file=file))
+            options = {'delay': 2, 'mininterval': 10, **options}  # seconds
+            self.seldom = True
+        super().__init__(*args, **{**options, 'file': file})
 
     def display(self, msg=None, pos=None):
         """Draw the bar; where the cursor cannot move up, only the oldest bar of a cell."""
@@ -85,14 +90,3 @@ class Bar(tqdm):
         if self.seldom and not self.disable and self._time() >= self.start_t + self.delay:
             self.last_print_t = self._time()  # otherwise tqdm prints nothing at the end
         super().close()
-
-
-def _this_cell() -> str | None:
-    "Identify the running cell, so that the bars that an interrupted cell has left delay no other cell"
-    kernel = this_kernel()
-    return kernel and kernel.get_parent().get('header', {}).get('msg_id')
-
-
-def _is_terminal(file) -> bool:
-    isatty = getattr(file, 'isatty', None)
-    return isatty is not None and bool(isatty())

@@ -49,9 +49,11 @@ def process_lives(pid: int) -> bool:
 _STATUS: Field = (lambda x: x in ('done', 'failed'), "'done' or 'failed'")
 _RESULT = dict(status=_STATUS, error=TEXT, started=REAL, ended=REAL, seconds=REAL, parameters=TABLE)
 _SWEEP = "the folder of a sweep (srlviz sweep STUDY --out DIR)"
-MAX_TRIALS, MAX_CELLS = 100_000, 2**21  # of a sweep: trials, and trials times parameters
+MAX_TRIALS = 100_000  # of a sweep
+MAX_CELLS = 2**21  # of a sweep: trials times parameters
 MAX_NAMES = 1000  # curves of a run
-_MAX_CURVES, _MAX_POINTS = 10_000, 2000  # of one call of `curves`: curves, and points of each
+_MAX_CURVES = 10_000  # of one call of `curves`
+_MAX_POINTS = 2000  # of each curve
 _KEY = re.compile('[0-9a-f]{10}-[0-9a-f]{10}')
 
 
@@ -122,7 +124,14 @@ class _TrialFolder:
             result = check_fields(read_json(path, 'the result of a trial'), _RESULT, path)
         except (ValueError, PermissionError) as e:
             at = stamp[0] / 1e9
-            return dict(status='failed', error=f'unreadable: {e}', started=at, ended=at, seconds=0.0, host='')
+            return {
+                'status': 'failed',
+                'error': f'unreadable: {e}',
+                'started': at,
+                'ended': at,
+                'seconds': 0.0,
+                'host': '',
+            }
         diverged = result.get('diverged')
         self.diverged = {}
         if isinstance(diverged, dict):
@@ -130,11 +139,13 @@ class _TrialFolder:
         details = {k: result[k] for k in _RESULT if k != 'parameters'}
         details |= {k: result[k] for k in ('cpu_seconds', 'memory') if is_real(result.get(k))}
         host = result.get('host')
-        return details | dict(host=host if isinstance(host, str) else '')
+        details['host'] = host if isinstance(host, str) else ''
+        return details
 
     def _refresh_claim(self):
         path = f'{self.path}/claim.json'
-        stamp, previous = _stamp(path), self.claim_stamp
+        stamp = _stamp(path)
+        previous = self.claim_stamp
         if stamp == previous:
             return
         self.claim_stamp = stamp
@@ -174,7 +185,8 @@ class _Curve:
     "The curves of one run, read incrementally"
 
     def __init__(self, path: Path, max_points: int):
-        self.path, self.max_points = path, max_points
+        self.path = path
+        self.max_points = max_points
         self.offset = 0  # bytes that were read
         self.rows = {}  # name -> DataFrame
         self.thinned = set()  # names of curves of which some points were dropped
@@ -186,7 +198,9 @@ class _Curve:
             while True:
                 new, end = curve_rows(self.path, self.offset)
                 if end < self.offset:  # the file was replaced
-                    self.rows, self.thinned, self.offset = {}, set(), 0
+                    self.rows = {}
+                    self.thinned = set()
+                    self.offset = 0
                     continue
                 for name, rows in new.groupby('name', sort=False):
                     if name in self.rows or len(self.rows) < MAX_NAMES:
@@ -239,7 +253,8 @@ class _Grids:
     def __init__(self, folder: Path):
         self.folder = folder
         self.grids = {}  # file name -> (stamp, content)
-        self.requested, self.latest_keys = {}, {}
+        self.requested = {}
+        self.latest_keys = {}
 
     def refresh(self) -> bool:
         "Read new grids; True if there are any"
@@ -263,7 +278,9 @@ class _Grids:
             for params, parameters in grid['trials']:
                 requested.setdefault(params, parameters)
         check_grid(requested.values(), str(self.folder))
-        self.grids, self.requested, self.latest_keys = grids, requested, {}
+        self.grids = grids
+        self.requested = requested
+        self.latest_keys = {}
         for grid in sorted(contents, key=lambda grid: grid.get('last', grid['asked'])):
             self.latest_keys |= grid.get('keys', {})
         return True
@@ -284,7 +301,8 @@ class _Trials:
     "The folders of trials: key -> `_TrialFolder`"
 
     def __init__(self, folder: Path):
-        self.folder, self.host = folder, this_host()
+        self.folder = folder
+        self.host = this_host()
         self.folders = {}
         self.keys_of = {}  # hash of the parameters -> keys
         self.refreshes = 0
@@ -302,7 +320,8 @@ class _Trials:
                     found[e.name] = folder
                     if folder.result is None or folder.result['status'] != 'done' or (i + self.refreshes) % 16 == 0:
                         folder.refresh()
-        self.folders, self.keys_of = found, {}
+        self.folders = found
+        self.keys_of = {}
         for key in found:
             self.keys_of.setdefault(key[:10], []).append(key)
 
@@ -335,7 +354,8 @@ class _Trials:
             rows = latest_rows(f'{folder.path}/curve.csv')
             folder.diverged = diverged_curves(rows)
             if len(rows):
-                step, total = int(rows['step'].iloc[-1]), int(rows['total'].iloc[-1])
+                step = int(rows['step'].iloc[-1])
+                total = int(rows['total'].iloc[-1])
         seconds = max(0.0, time.time() - folder.started_at())
         left = seconds * (total - step) / step if total >= step > 0 else np.nan
         return key, step, total, seconds, left
@@ -444,12 +464,15 @@ class _Curves:
     "The curves of trials that were read so far"
 
     def __init__(self, trials: _Trials):
-        self.trials, self.cached = trials, {}
+        self.trials = trials
+        self.cached = {}
 
     def read(self, keys: Iterable[str], names: Collection[str], until: float, max_points: int) -> pd.DataFrame:
         "Read the curves of some trials: see `RunFolder.curves`"
         numbers = ('step', 'total', 'value', 'time')
-        curves, parts, lengths = [], [], []
+        curves = []
+        parts = []
+        lengths = []
         for key in keys:
             if len(curves) >= _MAX_CURVES:
                 break
@@ -475,7 +498,8 @@ class _Curves:
         cached = self.cached.get(key)
         if cached is None or cached[0] is not folder or cached[1].max_points < max_points:
             cached = self.cached[key] = (folder, _Curve(Path(folder.path) / 'curve.csv', max_points))
-        curve, stamp = cached[1], folder.result_stamp
+        curve = cached[1]
+        stamp = folder.result_stamp
         is_complete = stamp is not None and curve.ended == stamp
         if not is_complete and time.monotonic() < until and curve.read(until):
             curve.ended = stamp
@@ -499,7 +523,8 @@ class RunFolder:
     """
 
     def __init__(self, path: str | Path):
-        self.path, self.info = Path(path), {}
+        self.path = Path(path)
+        self.info = {}
         self._contents = _Contents(self.path)
         self._trials = self._contents.trials
         self._curves = _Curves(self._trials)

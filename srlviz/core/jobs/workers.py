@@ -85,8 +85,14 @@ class _ProcessPool:
     def _start(self):
         from joblib.executor import get_memmapping_executor
 
-        options = dict(initializer=_start_watching, initargs=(os.getpid(),))
-        self._executor = get_memmapping_executor(self.n, timeout=300, max_nbytes=None, env=self._env, **options)
+        self._executor = get_memmapping_executor(
+            self.n,
+            timeout=300,
+            max_nbytes=None,
+            env=self._env,
+            initializer=_start_watching,
+            initargs=(os.getpid(),),
+        )
 
     def submit(self, f: Callable, /, *args) -> Future:
         if self._stopped:

@@ -47,7 +47,8 @@ def store_episode(folder: Path, key: str, episode, video_hz: float | None = None
     paths = all_inside(folder, names.values())
     film_hashes = {}
     for k, name in names.items():
-        path, frames = paths[name], episode.obs[k]
+        path = paths[name]
+        frames = episode.obs[k]
         path.parent.mkdir(parents=True, exist_ok=True)
         film_hashes[f'obs.{k}'] = write_frames(path, frames) if video_hz is None else write_film(path, frames, video_hz)
     single = {f'factor.{k}': np.asarray(v) for k, v in episode.factors.items() if not v.ndim}
@@ -157,18 +158,14 @@ def _read_partial(path: Path) -> dict:
         if {f'factor.{k}' for k in e['factors']} != {*singles(e['features'])}:
             raise ValueError("its factors are not those of its features")
         for k, v in e['factors'].items():
-            _check_value(v, e['features'][f'factor.{k}']['dtype'], k)
+            dtype = e['features'][f'factor.{k}']['dtype']
+            if type(v) is not _PLAIN.get(np.dtype(dtype).kind):
+                raise ValueError(f"the factor {k!r:.80} is {v!r:.80}; expected a value of the type {dtype}")
+            np.asarray(v, dtype)  # an OverflowError if it is too large
     return e
 
 
 _PLAIN = dict(U=str, b=bool, i=int, u=int, f=float)  # by the kind of a type of NumPy
-
-
-def _check_value(value, dtype: str, name: str) -> None:
-    "Check that a JSON value has a NumPy type"
-    if type(value) is not _PLAIN.get(np.dtype(dtype).kind):
-        raise ValueError(f"the factor {name!r:.80} is {value!r:.80}; expected a value of the type {dtype}")
-    np.asarray(value, dtype)  # an OverflowError if it is too large
 
 
 def read_part(folder: str | Path, record: Mapping) -> pa.Table:

@@ -52,7 +52,8 @@ def _zstd_size(f, start: int, end: int) -> int:
     flags = head[4]
     if flags & 0b1011:
         raise ValueError("it is packed in a way that film is not (a dictionary, or a reserved bit)")
-    size_flag, is_single_segment = flags >> 6, flags >> 5 & 1
+    size_flag = flags >> 6
+    is_single_segment = flags >> 5 & 1
     has_checksum = flags >> 2 & 1
     n_bytes = (is_single_segment, 2, 4, 8)[size_flag]
     at = 6 - is_single_segment  # a window byte comes first
@@ -144,7 +145,8 @@ def _check_file(path: Path, state: tuple, shape: tuple) -> None:
 def _check_chunks(f, z: zipfile.ZipFile, members: dict, shape: tuple) -> None:
     "Check that there are all chunks and no other members, and that each unpacks to the size of a chunk"
     chunk = _chunk(shape)
-    size, n = math.prod(chunk), -(-shape[0] // chunk[0])
+    size = math.prod(chunk)
+    n = -(-shape[0] // chunk[0])
     chunk_name = re.compile(r'c/(0|[1-9]\d{0,15})' + '/0' * (len(shape) - 1))
     for name, member in members.items():
         match = chunk_name.fullmatch(name)
@@ -204,7 +206,8 @@ class FrameFile:
     dtype = np.dtype('uint8')
 
     def __init__(self, path: str | Path, shape: tuple):
-        self.path, self.shape = Path(path), tuple(map(int, shape))
+        self.path = Path(path)
+        self.shape = tuple(map(int, shape))
 
     ndim = property(lambda self: len(self.shape))
 
@@ -288,7 +291,8 @@ def _forget_times(path: Path) -> None:
     "Set one time for all members of a zip, in their local headers and in the directory at the end"
     with open(path, 'r+b') as f:
         with zipfile.ZipFile(f) as z:
-            members, at = z.infolist(), z.start_dir
+            members = z.infolist()
+            at = z.start_dir
         for member in members:
             f.seek(member.header_offset + 10)
             f.write(_NEW_YEAR)

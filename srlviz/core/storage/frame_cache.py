@@ -22,9 +22,11 @@ def _cache_files(folder, modality: str, where: str | Path | None) -> tuple[Path,
     if 'film' not in folder.info['features'].get(f'obs.{modality}', {}):
         raise ValueError(f"{folder.path} has no film {modality!r}")
     if where:
-        place, stem = Path(where), f'{modality}-{checksum(folder.manifest)[:8]}'
+        place = Path(where)
+        stem = f'{modality}-{checksum(folder.manifest)[:8]}'
     else:
-        place, stem = inside(folder.path, 'cache'), modality
+        place = inside(folder.path, 'cache')
+        stem = modality
     return tuple(all_inside(place, [f'{stem}.npy', f'{stem}.json']).values())
 
 

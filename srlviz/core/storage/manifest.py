@@ -168,8 +168,10 @@ class LazyColumns(Mapping):
     """
 
     def __init__(self, makers: Mapping[str, Callable], parts: Mapping[str, Callable] | None = None):
-        self._makers, self.parts = makers, dict(parts or {})
-        self._values, self._requested = {}, set()
+        self._makers = makers
+        self.parts = dict(parts or {})
+        self._values = {}
+        self._requested = set()
 
     def __getitem__(self, k):
         if k not in self._values:

@@ -60,7 +60,9 @@ class _Shards:
     """
 
     def __init__(self, folder: Path, episodes: Iterable[tuple[dict, pa.Table]]):
-        self.records, self.places, self.files = [], [], {}
+        self.records = []
+        self.places = []
+        self.files = {}
         self._moments = {}
         shutil.rmtree(folder / 'steps', ignore_errors=True)
         (folder / 'steps').mkdir(parents=True)
@@ -78,7 +80,16 @@ class _Shards:
             rows = max(GROUP_ROWS, GROUP_BYTES // max(1, row_size))
             groups = map(self._count, pack(tables, rows))
             name = f'steps/{shard:03}.parquet'
-            self.files[name] = write_groups(folder / name, groups, table.schema, **_packing(table.schema))
+            others, vectors = _columns_to_pack(table.schema)
+            self.files[name] = write_groups(
+                folder / name,
+                groups,
+                table.schema,
+                compression='zstd',
+                compression_level=3,
+                use_dictionary=others,
+                use_byte_stream_split=vectors,
+            )
 
     def _take(self, episodes: Iterable, shard: int) -> Iterator[pa.Table]:
         "Yield the steps of episodes until a shard is full"
@@ -86,11 +97,12 @@ class _Shards:
         for record, table in episodes:
             first = self.records[0] if self.records else record
             for name in sorted({*record['features'], *first['features']}):
-                has, had = record['features'].get(name, 'nothing'), first['features'].get(name, 'nothing')
+                has = record['features'].get(name, 'nothing')
+                had = first['features'].get(name, 'nothing')
                 if has != had:
                     raise ValueError(f"episode {record['key']} has {name}: {has}; episode {first['key']} has {had}")
             self.records.append(record)
-            self.places.append(dict(shard=shard, row=row))
+            self.places.append({'shard': shard, 'row': row})
             yield table
             row += record['length']
             size += table.nbytes
@@ -114,15 +126,16 @@ class _Shards:
         return stats
 
 
-def _packing(schema: pa.Schema) -> dict:
-    "How columns are packed: the bytes of vectors of numbers are split, which saves a quarter and costs no time"
-    others, vectors = [], []
+def _columns_to_pack(schema: pa.Schema) -> tuple[list[str], list[str]]:
+    "Other columns, and vectors of numbers, whose bytes are split, which saves a quarter and costs no time"
+    others = []
+    vectors = []
     for field in schema:
         is_vector = pa.types.is_fixed_size_list(field.type)
         leaf = f'{field.name}.list.element' if is_vector else field.name
         is_split = is_vector and pa.types.is_floating(field.type.value_type)
         (vectors if is_split else others).append(leaf)
-    return dict(compression='zstd', compression_level=3, use_dictionary=others, use_byte_stream_split=vectors)
+    return others, vectors
 
 # %% ../../../nbs/00_core/storage/06_recording_folder.ipynb #93c75efe
 def finish_recording(
@@ -153,8 +166,8 @@ def finish_recording(
         if key not in finished:
             raise ValueError(f"{folder / 'partial'} has no finished episode {key!r:.80}, which the split names")
     check_files(folder, {name: size for e in episodes for name, size in e['files'].items()}, _RESTORE)
-    tables = dict(name=name, hz=hz, factors=factors, split=split or {}, meta=meta or {})
-    _write(folder, ((e, read_part(folder, e)) for e in episodes), **tables, more=more)
+    stored = ((e, read_part(folder, e)) for e in episodes)
+    _write(folder, stored, name=name, hz=hz, factors=factors, split=split or {}, meta=meta or {}, more=more)
     shutil.rmtree(folder / 'partial')
 
 
@@ -195,23 +208,23 @@ def _write(folder: Path, episodes: Iterable, *, name, hz, factors, split, meta, 
     shards = _Shards(folder, episodes)
     records = shards.records
     tables = _write_tables(paths, shards, factors, split)
-    info = dict(
-        format=_FORMAT,
-        version=_VERSION,
-        name=name,
-        hz=hz,
-        n_episodes=len(records),
-        n_steps=sum(e['length'] for e in records),
-        content=[e['content'] for e in records],
-        features=records[0]['features'],
-        meta=meta,
-    )
+    info = {
+        'format': _FORMAT,
+        'version': _VERSION,
+        'name': name,
+        'hz': hz,
+        'n_episodes': len(records),
+        'n_steps': sum(e['length'] for e in records),
+        'content': [e['content'] for e in records],
+        'features': records[0]['features'],
+        'meta': meta,
+    }
     files = dict(shards.files)
     for record in records:
         files |= record['files']
     for table in [*tables, *(more(info) if more else ())]:
         files[table] = stored_file(inside(folder, table))
-    write_json(paths['meta/info.json'], info | dict(files=files))
+    write_json(paths['meta/info.json'], {**info, 'files': files})
 
 
 def _write_tables(
@@ -268,7 +281,7 @@ def _read_rows(path: Path, info: Mapping) -> pd.DataFrame:
     "Read episodes.parquet: one row per episode, with the factors of whole episodes"
     footer, schema = open_footer(path, *_EPISODES)
     with reading(path, *_EPISODES):
-        expected = {k: dict(dtype=v, shape=[]) for k, v in _ROW.items()}
+        expected = {k: {'dtype': v, 'shape': []} for k, v in _ROW.items()}
         expected |= {k: info['features'][k] for k in singles(info['features'])}
         check_columns(schema, expected)
         if footer.num_rows != info['n_episodes']:
@@ -276,7 +289,7 @@ def _read_rows(path: Path, info: Mapping) -> pd.DataFrame:
         for name, f in expected.items():
             if value_kind(schema.field(name).type) != value_kind(f['dtype']):
                 raise ValueError(f"the column {name!r:.80} holds {schema.field(name).type}; expected {f['dtype']}")
-        stored = [f | dict(dtype='str' if is_text(f) else 'int64') for f in expected.values()]
+        stored = [{**f, 'dtype': 'str' if is_text(f) else 'int64'} for f in expected.values()]
         max_bytes = needed_bytes(stored, footer.num_rows, path.stat().st_size)
         table = read_groups(path, footer, range(footer.num_row_groups), [*expected], max_bytes)
         for name, f in expected.items():
@@ -298,7 +311,8 @@ def _check_values(column, name: str, dtype: str) -> None:
 
 def _check_rows(table: pd.DataFrame, info: dict) -> None:
     "Check keys, lengths, endings and positions of the table of episodes"
-    keys, lengths = table['key'].tolist(), table['length'].tolist()
+    keys = table['key'].tolist()
+    lengths = table['length'].tolist()
     for key in keys:
         check_key(key)
     repeated = table['key'].duplicated()
@@ -323,7 +337,7 @@ def _check_rows(table: pd.DataFrame, info: dict) -> None:
             if name not in info['files']:
                 raise ValueError(f"meta/info.json: the field 'files' lacks {name}")
 
-# %% ../../../nbs/00_core/storage/06_recording_folder.ipynb #ac46b032
+# %% ../../../nbs/00_core/storage/06_recording_folder.ipynb #5e3b2868
 def _factor_rows(table: pd.DataFrame, features: Mapping[str, dict]) -> pd.DataFrame:
     "Check a table of factors and convert it to rows of meta/factors.csv, where names are joined by |"
     records = table.to_dict('records')
@@ -351,7 +365,7 @@ def _read_factors(path: Path, features: Mapping[str, dict]) -> pd.DataFrame:
         check_factors(factors, features)
     return pd.DataFrame(factors, columns=head)
 
-
+# %% ../../../nbs/00_core/storage/06_recording_folder.ipynb #f94126fa
 def _read_splits(path: Path, keys: list[str]) -> np.ndarray:
     "Read meta/splits.json: the split of each episode"
     with reading(path, 'the splits of a recording', _RESTORE):
@@ -374,7 +388,8 @@ def _check_stats(path: Path, features: Mapping[str, dict]) -> None:
 # %% ../../../nbs/00_core/storage/06_recording_folder.ipynb #8866ae79
 def _open_shards(files: Mapping[str, Path], features: Mapping, episodes: pd.DataFrame) -> dict[int, StepFile]:
     "Open the shards, and compare their rows with the table of episodes: number -> StepFile"
-    shards, row_groups = {}, LRUCache()
+    shards = {}
+    row_groups = LRUCache()
     names = {n: f'steps/{n:03}.parquet' for n in episodes['shard'].unique()}
     for name in names.values():
         if name not in files:
@@ -431,14 +446,16 @@ class RecordingFolder:
         with reading(table, *_EPISODES):
             _check_rows(self.episodes, self.info)
         self.lengths = self.episodes['length'].to_numpy(int)
-        self.names, self.endings = self.episodes['name'].tolist(), self.episodes['ended'].tolist()
+        self.names = self.episodes['name'].tolist()
+        self.endings = self.episodes['ended'].tolist()
         self.split = _read_splits(self.files['meta/splits.json'], self.episodes['key'].tolist())
         factors = self.files.get('meta/factors.csv')
         self.factors = _read_factors(factors, features) if factors else None
         if not factors and os.path.lexists(self.path / 'meta' / 'factors.csv'):
             raise ValueError(f"{self.path}/meta/factors.csv is not among the files of meta/info.json")
         self.steps = step_features(features)
-        self._shard, self._start = self.episodes['shard'].tolist(), self.episodes['row'].tolist()
+        self._shard = self.episodes['shard'].tolist()
+        self._start = self.episodes['row'].tolist()
         self._shards = _open_shards(self.files, self.steps, self.episodes) if self.steps else {}
 
     def __len__(self):
@@ -463,7 +480,8 @@ class RecordingFolder:
         per_step = [k for k in names if k not in per_episode]
 
         def read_run(run):
-            start, n = self._start[run[0]], int(self.lengths[run].sum())
+            start = self._start[run[0]]
+            n = int(self.lengths[run].sum())
             columns = self._shards[self._shard[run[0]]].arrays([f'factor.{k}' for k in per_step], start, start + n)
             return {k: columns[f'factor.{k}'] for k in per_step}
 
@@ -513,12 +531,14 @@ class RecordingFolder:
 
     def _singles(self, i: int) -> dict[str, np.ndarray]:
         "The factors of a whole episode, by the names of their features"
-        row, features = self.episodes.iloc[i], self.info['features']
+        row = self.episodes.iloc[i]
+        features = self.info['features']
         return {k: np.asarray(row[k], features[k]['dtype']) for k in singles(features)}
 
     def _check_content(self, i: int) -> None:
         "Compare the content of an episode with its hash in meta/info.json"
-        row, arrays = self.episodes.iloc[i], self.columns(i, list(self.steps)) | self._singles(i)
+        row = self.episodes.iloc[i]
+        arrays = self.columns(i, list(self.steps)) | self._singles(i)
         if episode_content(arrays, row['ended'], self._film_hashes(i)) != self.info['content'][i]:
             raise ValueError(
                 f"{self.manifest}: the episode {row['key']!r} holds something else than the field 'content' says"
@@ -527,7 +547,8 @@ class RecordingFolder:
 # %% ../../../nbs/00_core/storage/06_recording_folder.ipynb #44492cfe
 def read_episode(folder: RecordingFolder, i: int) -> dict:
     """Read an episode: length, ended and name; obs, steps (action and reward) and factors as lazy mappings."""
-    features, i = folder.info['features'], int(i)
+    features = folder.info['features']
+    i = int(i)
     scalars = [k for k, f in features.items() if not f['shape'] and not f.get('single')]
     read_scalars = lru_cache(2)(lambda *rows: folder.columns(i, scalars, *rows))  # read together
 
@@ -555,7 +576,8 @@ def read_episode(folder: RecordingFolder, i: int) -> dict:
 # %% ../../../nbs/00_core/storage/06_recording_folder.ipynb #91598826
 def reopen_recording(folder: RecordingFolder) -> None:
     """Turn a finished recording into an unfinished one that has all its episodes; the last step removes info.json."""
-    features, files = folder.info['features'], folder.info['files']
+    features = folder.info['features']
+    files = folder.info['files']
     parts = Parts(inside(folder.path, 'partial'))
     for i, row in enumerate(folder.episodes.itertuples()):
         record = dict(

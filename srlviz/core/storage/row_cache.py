@@ -131,7 +131,8 @@ def _cache_file(place: CachePlace, n: int, C: int, F: int) -> Path:
     ------
     OSError : if there is no room for it
     """
-    (in_recording, users), (header, size) = place.paths(), cache_sizes(n, C, F)
+    in_recording, users = place.paths()
+    header, size = cache_sizes(n, C, F)
     try:
         return _cache_in_recording(place, in_recording, header, size)
     except OSError:
@@ -156,7 +157,10 @@ class _Marks:
     """
 
     def __init__(self, path: Path, start: int):
-        self.path, self.start, self.pending, self.last = path, start, [], -np.inf
+        self.path = path
+        self.start = start
+        self.pending = []
+        self.last = -np.inf
         with open(path, 'rb') as f:
             self.file = os.fstat(f.fileno())
 
@@ -211,13 +215,23 @@ class RowCache:
         small: int | None = None,
         rows: int | None = None,
     ):
-        self.place, self.lengths, self.read, self.rows = place, lengths, read, rows
+        self.place = place
+        self.lengths = lengths
+        self.read = read
+        self.rows = rows
         groups = np.array([n_groups(int(n), rows) for n in lengths])
-        self.shape = n, C, G = int(lengths.sum()), n_columns, int(groups.sum())
-        self.first, self.row_starts = np.cumsum(groups) - groups, np.cumsum(lengths) - lengths
-        self.lock, self.maps, self.marks = threading.Lock(), None, None
+        n = int(lengths.sum())
+        C = n_columns
+        G = int(groups.sum())
+        self.shape = n, C, G
+        self.first = np.cumsum(groups) - groups
+        self.row_starts = np.cumsum(lengths) - lengths
+        self.lock = threading.Lock()
+        self.maps = None
+        self.marks = None
         if n * C * 4 <= (_SMALL if small is None else small):
-            self.maps, self.filled = (np.zeros((n, C), np.float32), np.zeros(G, np.uint8)), np.zeros(G, bool)
+            self.maps = (np.zeros((n, C), np.float32), np.zeros(G, np.uint8))
+            self.filled = np.zeros(G, bool)
             return
         try:
             self._map()
@@ -226,7 +240,8 @@ class RowCache:
 
     def _map(self):
         path = _cache_file(self.place, *self.shape)
-        self.maps, self.filled = map_cache(path, *self.shape), np.zeros(self.shape[2], bool)
+        self.maps = map_cache(path, *self.shape)
+        self.filled = np.zeros(self.shape[2], bool)
         self.marks = _Marks(path, self.maps[1].offset)
         weakref.finalize(self, self.marks.flush)
 
@@ -237,9 +252,12 @@ class RowCache:
         """Return the rows from `start` to `stop` of episode i, (T, n_columns) float32, read-only."""
         if self.maps is None:
             return read_only(self.read(i, start, stop))
-        cut, T, (rows, done) = self.rows or int(self.lengths[i]), int(self.lengths[i]), self.maps
+        cut = self.rows or int(self.lengths[i])
+        T = int(self.lengths[i])
+        rows, done = self.maps
         g = slice(int(self.first[i]) + start // cut, int(self.first[i]) + -(-stop // cut))
-        a, first_row = start // cut * cut, int(self.row_starts[i])
+        a = start // cut * cut
+        first_row = int(self.row_starts[i])
         if (done[g] | self.filled[g]).all():
             return read_only(np.asarray(rows[first_row + start : first_row + stop]))
         state = self.read(i, a, min(T, -(-stop // cut) * cut))
@@ -278,12 +296,15 @@ class CacheCheck:
     """
 
     def __init__(self, place: CachePlace, lengths: np.ndarray, n_columns: int, rows: int | None = None):
-        self.rows, self.caches, lengths = rows, {}, np.asarray(lengths, int)
+        self.rows = rows
+        self.caches = {}
+        lengths = np.asarray(lengths, int)
         if not len(lengths) or lengths.min() < 1:
             return
         self.first, self.row_starts = first_places(lengths, rows)
         shape = int(lengths.sum()), n_columns, int(self.first[-1]) + n_groups(int(lengths[-1]), rows)
-        (in_recording, users), (_, size) = place.paths(), cache_sizes(*shape)
+        in_recording, users = place.paths()
+        _, size = cache_sizes(*shape)
         linked = is_linked(place.root, f'cache/{in_recording.name}')
         for file in [users] if linked else [in_recording, users]:
             if file_size(file) == size:
@@ -293,7 +314,8 @@ class CacheCheck:
 
     def differing(self, i: int, state: np.ndarray) -> Iterator[str]:
         """Names of caches with other rows of episode i than `state`, (T, n_columns)."""
-        T, row = len(state), int(self.row_starts[i]) if self.caches else 0
+        T = len(state)
+        row = int(self.row_starts[i]) if self.caches else 0
         cut = self.rows or T
         for name, (rows, done) in self.caches.items():
             groups = enumerate(range(0, T, cut), self.first[i])

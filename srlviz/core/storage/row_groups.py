@@ -42,12 +42,14 @@ def from_arrow(column: pa.ChunkedArray) -> np.ndarray:
     return x.flatten().to_numpy(zero_copy_only=False).reshape(len(x), x.type.list_size)
 
 # %% ../../../nbs/00_core/storage/03_row_groups.ipynb #2a4a4ab0
-GROUP_BYTES, GROUP_ROWS = 2**18, 128  # approximate size of a group, and minimum number of its rows
+GROUP_BYTES = 2**18  # approximate size of a group
+GROUP_ROWS = 128  # minimum number of its rows
 
 
 def pack(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
     """Repack tables to tables of `rows` rows; the last one has the rest."""
-    parts, n = [], 0
+    parts = []
+    n = 0
     for table in tables:
         parts.append(table)
         n += len(table)
@@ -56,7 +58,8 @@ def pack(tables: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
             end = n - n % rows
             for start in range(0, end, rows):
                 yield joined.slice(start, rows)
-            parts, n = [joined.slice(end)], n - end
+            parts = [joined.slice(end)]
+            n -= end
     if n:
         yield pa.concat_tables(parts)
 
@@ -89,8 +92,10 @@ class LRUCache:
     """Cache of the most recently used values, up to a number of bytes; it is empty in another process."""
 
     def __init__(self, max_bytes: int = 2**26):
-        self.max_bytes, self.size = max_bytes, 0
-        self.entries, self.lock = OrderedDict(), Lock()
+        self.max_bytes = max_bytes
+        self.size = 0
+        self.entries = OrderedDict()
+        self.lock = Lock()
 
     def __reduce__(self):
         return LRUCache, (self.max_bytes,)
@@ -136,13 +141,16 @@ class RowFile:
     """
 
     def __init__(self, path: str | Path, footer: pq.FileMetaData, needed: Callable, cache: LRUCache | None = None):
-        self.path, self.needed, self.cache = Path(path), needed, cache
+        self.path = Path(path)
+        self.needed = needed
+        self.cache = cache
         self.schema = schema_of(footer).to_arrow_schema()
         rows = np.array([footer.row_group(k).num_rows for k in range(footer.num_row_groups)], int)
         if (rows < 0).any():
             raise ValueError(f"a row group has {rows.min():,} rows")
         self.ends = np.cumsum(rows)
-        self.starts, self.n_rows = self.ends - rows, int(rows.sum())
+        self.starts = self.ends - rows
+        self.n_rows = int(rows.sum())
 
     def read(self, names: Sequence[str], start: int, stop: int) -> pa.Table:
         """Read the rows from `start` to `stop` of some columns."""
@@ -284,7 +292,8 @@ class StepFile:
     """
 
     def __init__(self, path: str | Path, features: Mapping[str, dict], cache: LRUCache | None = None):
-        self.path, self.features = Path(path), features
+        self.path = Path(path)
+        self.features = features
         footer, schema = open_footer(self.path, *_STEPS)
         with reading(self.path, *_STEPS):
             check_columns(schema, features)
@@ -319,22 +328,24 @@ class StepFile:
             return {name: self._array(table[name], name, stop - start) for name in names}
 
     def _array(self, column, name, rows):
-        f, values = self.features[name], self._values(column, name, rows)
+        f = self.features[name]
+        values = self._values(column, name, rows)
         if f['dtype'] == 'str':
-            self._check_longest(name, len(values), pc.max(pc.utf8_length(values)).as_py())
+            n = len(values)
+            longest = pc.max(pc.utf8_length(values)).as_py()
+            if 4 * n * longest > MAX_BYTES // 2:  # an array is as wide as its longest text
+                raise ValueError(
+                    f"the column {name!r:.80} has texts of {longest:,} characters, too long for {n:,} rows"
+                )
         a = from_arrow(column).astype(f['dtype'], copy=False).reshape(rows, *f['shape'])
         return a if self.rows.cache is None or a.base is None else a.copy()  # a view would keep its whole row group
 
     def _values(self, column, name, rows):
         "Return the flat values of a column, none of which is missing"
-        f, values = self.features[name], column.combine_chunks()
+        f = self.features[name]
+        values = column.combine_chunks()
         if f['shape']:
             values = values.flatten()
         if column.null_count or values.null_count or len(values) != rows * math.prod(f['shape']):
             raise ValueError(f"values of the column {name!r:.80} are missing")
         return values
-
-    def _check_longest(self, name, n, longest):
-        "Check the memory of a text column: an array is as wide as its longest text"
-        if 4 * n * longest > MAX_BYTES // 2:
-            raise ValueError(f"the column {name!r:.80} has texts of {longest:,} characters, too long for {n:,} rows")

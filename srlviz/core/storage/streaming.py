@@ -27,7 +27,8 @@ def merge_moments(a: dict | None, b: dict) -> dict[str, np.ndarray]:
     """Merge the moments of two parts; None is an empty part."""
     if a is None:
         return b
-    n, delta = a['n'] + b['n'], b['mean'] - a['mean']
+    n = a['n'] + b['n']
+    delta = b['mean'] - a['mean']
     share = b['n'] / np.maximum(n, 1)
     mean = np.where(a['n'] > 0, a['mean'] + delta * share, b['mean'])
     return dict(

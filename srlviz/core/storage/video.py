@@ -21,10 +21,10 @@ from .film import FrameFile, take_rows
 # %% ../../../nbs/00_core/storage/12_video.ipynb #98887a79
 def film_codec(size: int) -> dict:
     """Return the codec for frames of a size: name, pix_fmt and options."""
-    options = dict(crf='23', g='10', bf='0', preset='veryfast')
+    options = {'crf': '23', 'g': '10', 'bf': '0', 'preset': 'veryfast'}
     if size % 128:
         options['x264-params'] = 'mbtree=0'
-    return dict(name='libx264', pix_fmt='yuv420p', options=options)
+    return {'name': 'libx264', 'pix_fmt': 'yuv420p', 'options': options}
 
 # %% ../../../nbs/00_core/storage/12_video.ipynb #90236539
 def encode_film(frames: Sequence, hz: float = 5) -> bytes:
@@ -83,7 +83,7 @@ def open_video(path: str | Path, advice: str = '', size: tuple[int, int] = (2**1
     """
     import av
 
-    limits = dict(protocol_whitelist='file', format_whitelist=_CONTAINERS, **_decoder_limit(*size))
+    limits = {'protocol_whitelist': 'file', 'format_whitelist': _CONTAINERS, **_decoder_limit(*size)}
     with reading(path, 'a video', advice):
         n_bytes = file_size(path)
         if n_bytes is None:
@@ -213,7 +213,9 @@ class FilmFile(FrameFile):
     def _open(self):
         "Open the video if it declares the expected frames"
         with open_video(self.path, self._advice, self._stored[1:]) as (container, stream):
-            n, height, width = stream.frames, stream.height, stream.width
+            n = stream.frames
+            height = stream.height
+            width = stream.width
             if (n, height, width) != self._stored:
                 expected = self._expectation.format(*self._stored)
                 raise ValueError(f"{self.path} holds {n} frames of {height} x {width}, {expected}; {self._advice}")

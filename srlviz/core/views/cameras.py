@@ -41,10 +41,13 @@ def frames_at(recording: Recording, places: Sequence[tuple[int, int]], camera: s
     -------
     list of frames, empty without pictures
     """
-    frames, last, episode = [], None, None
+    frames = []
+    last = None
+    episode = None
     for i, t in places:
         if i != last:
-            last, episode = i, recording[i]
+            last = i
+            episode = recording[i]
         film = pick_camera(episode.obs, camera)
         if film:
             frames.append(np.asarray(episode.obs[film][t if t >= 0 else len(episode) - 1]))
@@ -76,8 +79,10 @@ class OneCamera(Sequence):
     """
 
     def __init__(self, recording: Recording, camera: str):
-        self.recording, self.camera = recording, camera
-        self.lengths, self.starts = recording.lengths, recording.starts
+        self.recording = recording
+        self.camera = camera
+        self.lengths = recording.lengths
+        self.starts = recording.starts
         base, index = recording.origin
         if hasattr(base, 'factor_rows'):
             self.factor_rows = lambda i, names: base.factor_rows(index[i], names)

@@ -57,8 +57,10 @@ class CodedEpisodes(Sequence):
     """
 
     def __init__(self, recording: Recording, codings: Mapping[str, tuple[str, tuple[str, ...]]]):
-        self.recording, self.codings = recording, codings
-        self.lengths, self.starts = recording.lengths, recording.starts
+        self.recording = recording
+        self.codings = codings
+        self.lengths = recording.lengths
+        self.starts = recording.starts
 
     def __len__(self):
         return len(self.recording)
@@ -107,7 +109,8 @@ def with_coded_words(recording: Recording) -> Recording:
     words = {name: _words_of(table[name].to_numpy(str), name) for name in texts}
     if not any(words.values()):
         return recording
-    codings, factors = {}, []
+    codings = {}
+    factors = []
     for f in recording.factors:
         names = words.get(f.name, ())
         codings[f.name] = ('words', names) if names else ('as it is', ())

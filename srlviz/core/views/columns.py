@@ -37,7 +37,8 @@ def distinct_columns(rows: np.ndarray | Recording, modality: str = 'sensors', ev
     if isinstance(rows, Recording):
         some = (rows['fit'] if 'fit' in rows.split else rows)[:_MAX_EPISODES]
         rows = np.concatenate([np.asarray(_columns_of(e, modality)[::every]) for e in some])
-    seen, kept = set(), []
+    seen = set()
+    kept = []
     for i, column in enumerate(np.asarray(rows).T):
         column = np.ascontiguousarray(column) + 0  # -0 is 0
         digest = hashlib.sha256(column.view(np.uint8)).digest()
@@ -68,7 +69,10 @@ class FewerColumns(Sequence):
     """
 
     def __init__(self, recording: Recording, columns: np.ndarray, modality: str):
-        self.recording, self.columns, self.modality, self.lengths = recording, columns, modality, recording.lengths
+        self.recording = recording
+        self.columns = columns
+        self.modality = modality
+        self.lengths = recording.lengths
         self.starts = recording.starts
         base, index = recording.origin
         if hasattr(base, 'factor_rows'):
@@ -78,7 +82,9 @@ class FewerColumns(Sequence):
         return len(self.recording)
 
     def __getitem__(self, i):
-        whole, modality, columns = self.recording[i], self.modality, self.columns
+        whole = self.recording[i]
+        modality = self.modality
+        columns = self.columns
         obs = {k: lambda k=k: whole.obs[k] for k in whole.obs}
         obs[modality] = lambda: np.asarray(whole.obs[modality])[:, columns]
         part = lambda a, b: np.asarray(cut_episode(whole, a, b).obs[modality])[:, columns]

@@ -106,7 +106,8 @@ class FactorHistograms:
     """
 
     def __init__(self, recording: Recording, n_bins: int = N_BINS):
-        self.recording, self.n_bins = recording, n_bins
+        self.recording = recording
+        self.n_bins = n_bins
         self.names = [f.name for f in recording.factors]
         self.factors = {f.name: f for f in recording.factors}
         lengths = recording.lengths

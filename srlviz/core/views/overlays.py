@@ -60,12 +60,15 @@ def on_axis(pixel: Mapping, values, ram=None) -> np.ndarray:
     """
     values = np.asarray(values, float)
     scale, offset, low, high = (_number(pixel[k]) for k in ('scale', 'offset', 'low', 'high'))
-    inside, offset = ~((values < low) | (values > high)), np.full(values.shape, offset)
+    inside = ~((values < low) | (values > high))
+    offset = np.full(values.shape, offset)
     if _decides(pixel.get('when')) and ram is not None:
-        (address, mask, cases), ram = cases_of(pixel['when']), np.asarray(ram)
+        address, mask, cases = cases_of(pixel['when'])
+        ram = np.asarray(ram)
         if ram.shape != (*values.shape, 128):
             raise ValueError(f"ram must be of shape {(*values.shape, 128)}, as there are values; got {ram.shape}")
-        byte, default = ram[..., address] & mask, offset
+        byte = ram[..., address] & mask
+        default = offset
         of = [(byte >= a) & (byte <= b) for a, b, _ in cases]
         offset = np.select(
             of, [default if shift is None else np.full_like(default, shift) for *_, shift in cases], np.nan
@@ -96,13 +99,15 @@ def episode_marks(pixels: Sequence[Mapping], factors: Mapping, obs: Mapping | No
     DataFrame with columns t, name, x, y (pixels; NaN where unknown), one row per step and object; both are NaN where it
     is not on the screen
     """
-    ram, found = None, {}
+    ram = None
+    found = {}
     for p in pixels:
         if p.get('axis') not in ('x', 'y') or p['variable'] not in factors or np.isnan(_number(p['scale'])):
             continue
         if _decides(p.get('when')) and ram is None and 'ram' in (obs or {}):
             ram = np.asarray(obs['ram'])
-        pixels_on_axis, cross = on_axis(p, factors[p['variable']], ram), _number(p['cross'])
+        pixels_on_axis = on_axis(p, factors[p['variable']], ram)
+        cross = _number(p['cross'])
         at = found.setdefault(p['object'], {})
         at[p['axis']] = pixels_on_axis
         if not np.isnan(cross):

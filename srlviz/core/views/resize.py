@@ -26,6 +26,8 @@ def area_means(n: int, m: int) -> np.ndarray:
     """
     if min(n, m) < 1:
         raise ValueError(f"a picture has at least one pixel; got {n} and {m}")
-    small, large = np.arange(n), np.arange(m)[:, None]
-    left, right = np.maximum(small, large * n / m), np.minimum(small + 1, (large + 1) * n / m)
+    small = np.arange(n)
+    large = np.arange(m)[:, None]
+    left = np.maximum(small, large * n / m)
+    right = np.minimum(small + 1, (large + 1) * n / m)
     return (np.maximum(right - left, 0) * m / n).astype(np.float32)

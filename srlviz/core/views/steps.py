@@ -17,7 +17,37 @@ from ..files import atomic_path, cells_of_text, is_whole
 from ..recordings import Episode, Recording
 from .windows import cut_runs
 
-# %% ../../../nbs/00_core/views/02_steps.ipynb #6147a568
+# %% ../../../nbs/00_core/views/02_steps.ipynb #24e97366
+_T_BITS = 0xFFFFFFFF  # of a key: t + 1
+
+
+def _keys(episodes, ts) -> np.ndarray:
+    "Check steps, and make one number of each; they are ordered as the steps"
+    e = np.asarray(episodes)
+    t = np.asarray(ts)
+    if e.shape != t.shape or e.ndim != 1:
+        raise ValueError(
+            f"steps are an episode and a t each; got episodes of shape {e.shape} and ts of shape {t.shape}"
+        )
+    if len(e) and not (e.dtype.kind in 'iu' and t.dtype.kind in 'iu'):
+        raise ValueError(f"episodes and ts of steps are whole numbers; got {e.dtype} and {t.dtype}")
+    e = e.astype(np.int64)
+    t = t.astype(np.int64)
+    if len(e) and (e.min() < 0 or t.min() < -1 or max(e.max(), t.max()) >= 2**31):
+        raise ValueError(f"episodes count from 0, ts from 0 (-1 is a whole episode); got {e.min()} and {t.min()}")
+    return (e << 32) + t + 1
+
+
+def _is_whole_episode(keys: np.ndarray) -> np.ndarray:
+    return keys & _T_BITS == 0
+
+
+def _distinct(keys: np.ndarray) -> np.ndarray:
+    "Sort keys and keep each once; np.unique hashes them, and takes a second for 500,000 of these"
+    keys = np.sort(keys)
+    return keys[np.diff(keys, prepend=-1) != 0]
+
+# %% ../../../nbs/00_core/views/02_steps.ipynb #1f4d728f
 class Steps:
     """A set of steps, in order.
 
@@ -43,7 +73,7 @@ class Steps:
         self._keys.flags.writeable = False
 
     episodes = property(lambda self: self._keys >> 32)
-    ts = property(lambda self: (self._keys & 0xFFFFFFFF) - 1)
+    ts = property(lambda self: (self._keys & _T_BITS) - 1)
 
     @classmethod
     def _from_keys(cls, keys: np.ndarray) -> 'Steps':
@@ -82,11 +112,13 @@ class Steps:
         """Whether each of (n,) steps is selected: (n,) bool; a selected episode includes all of its steps."""
         queried = _keys(episodes, ts)
         found = np.isin(queried, self._keys)
-        whole, of = self._keys & 0xFFFFFFFF == 0, queried >> 32
-        if whole.any():
-            found |= np.isin(of, self.episodes[whole])
-        if (entire := queried & 0xFFFFFFFF == 0).any():
-            found |= entire & np.isin(of, self.episodes)
+        episode = queried >> 32
+        selected_whole = _is_whole_episode(self._keys)
+        if selected_whole.any():
+            found |= np.isin(episode, self.episodes[selected_whole])
+        queried_whole = _is_whole_episode(queried)
+        if queried_whole.any():
+            found |= queried_whole & np.isin(episode, self.episodes)
         return found
 
     def runs(self) -> list[list[int]]:
@@ -94,23 +126,27 @@ class Steps:
         if not len(self):
             return []
         ends = np.flatnonzero(np.diff(self._keys) != 1)
-        first, last = np.r_[0, ends + 1], np.r_[ends, len(self) - 1]
-        e, t = self.episodes, self.ts
-        return [[int(e[a]), int(t[a]), int(t[b])] for a, b in zip(first, last)]
+        first = np.r_[0, ends + 1]
+        last = np.r_[ends, len(self) - 1]
+        ts = self.ts
+        return np.stack([self.episodes[first], ts[first], ts[last]], 1).tolist()
 
     @classmethod
     def from_runs(cls, runs: Sequence[Sequence[int]]) -> 'Steps':
         """Create a selection from the result of `runs`."""
-        parts = [(np.full(b - a + 1, e), np.arange(a, b + 1)) for e, a, b in runs]
-        return cls(*map(np.concatenate, zip(*parts))) if parts else cls()
+        if not len(runs):
+            return cls()
+        episodes = [np.full(last - first + 1, episode) for episode, first, last in runs]
+        ts = [np.arange(first, last + 1) for _, first, last in runs]
+        return cls(np.concatenate(episodes), np.concatenate(ts))
 
     def of(self, recording: Recording) -> 'Steps':
         """Return the steps of a recording that are selected: each step of a whole episode, and no others."""
         lengths = recording.lengths
-        is_whole_episode = self.ts < 0
+        whole = _is_whole_episode(self._keys)
         known = self.episodes < len(lengths)
-        wholes = self.episodes[is_whole_episode & known]
-        single = known & ~is_whole_episode
+        wholes = self.episodes[whole & known]
+        single = known & ~whole
         single[single] = self.ts[single] < lengths[self.episodes[single]]
         runs = [[e, 0, int(lengths[e]) - 1] for e in wholes.tolist()]
         return Steps(self.episodes[single], self.ts[single]) | Steps.from_runs(runs)
@@ -165,28 +201,7 @@ class Steps:
             cells_of_text(self.to_table(recording, tags)).to_csv(temporary, index=False)
         return Path(path)
 
-
-def _distinct(keys: np.ndarray) -> np.ndarray:
-    "Sort keys and keep each once; np.unique hashes them, and takes a second for 500,000 of these"
-    keys = np.sort(keys)
-    return keys[np.diff(keys, prepend=-1) != 0]
-
-
-def _keys(episodes, ts) -> np.ndarray:
-    "One number per step, in order"
-    e, t = np.asarray(episodes), np.asarray(ts)
-    if e.shape != t.shape or e.ndim != 1:
-        raise ValueError(
-            f"steps are an episode and a t each; got episodes of shape {e.shape} and ts of shape {t.shape}"
-        )
-    if len(e) and not (e.dtype.kind in 'iu' and t.dtype.kind in 'iu'):
-        raise ValueError(f"episodes and ts of steps are whole numbers; got {e.dtype} and {t.dtype}")
-    e, t = e.astype(np.int64), t.astype(np.int64)
-    if len(e) and (e.min() < 0 or t.min() < -1 or max(e.max(), t.max()) >= 2**31):
-        raise ValueError(f"episodes count from 0, ts from 0 (-1 is a whole episode); got {e.min()} and {t.min()}")
-    return (e << 32) + t + 1
-
-# %% ../../../nbs/00_core/views/02_steps.ipynb #9f962e77
+# %% ../../../nbs/00_core/views/02_steps.ipynb #96da5753
 def read_runs(runs: Any, lengths: Sequence[int], what: str) -> Steps:
     """Create a selection from runs of a file.
 
@@ -202,7 +217,8 @@ def read_runs(runs: Any, lengths: Sequence[int], what: str) -> Steps:
     """
     if not isinstance(runs, list):
         raise ValueError(f"{what} is {runs!r:.80}; expected a list of runs [episode, first t, last t]")
-    n_steps, most = 0, int(np.sum(lengths)) + len(lengths)
+    n_steps = 0
+    most = int(np.sum(lengths)) + len(lengths)
     if len(runs) > most:
         raise ValueError(f"{what} has {len(runs):,} runs, more than the recording has steps")
     for run in runs:
@@ -250,7 +266,8 @@ def read_tags(tags: Mapping[str, Any], lengths: Sequence[int], what: str) -> dic
     if len(tags) > _MAX_TAGS:
         raise ValueError(f"{what} has {len(tags):,} tags, more than {_MAX_TAGS}")
     most = max(_MAX_TAGGED, 4 * int(np.sum(lengths)))
-    read, n_steps = {}, 0
+    read = {}
+    n_steps = 0
     for name, runs in tags.items():
         read[name] = read_runs(runs, lengths, f'{what}: tag {name!r:.80}')
         n_steps += len(read[name])
@@ -271,7 +288,8 @@ def busiest_step(episodes: Iterable[Episode], within: int = 10) -> tuple[int, in
     -------
     episode, t : (0, 0) if no factor changes
     """
-    busiest, most = (0, 0), 0
+    busiest = (0, 0)
+    most = 0
     for i, episode in enumerate(episodes):
         first = np.arange(len(episode)) - within // 2
         last = np.minimum(first + within, len(episode))
@@ -283,7 +301,8 @@ def busiest_step(episodes: Iterable[Episode], within: int = 10) -> tuple[int, in
                 n_changing += changes[last] > changes[first]
         t = int(n_changing.argmax())
         if n_changing[t] > most:
-            busiest, most = (i, t), n_changing[t]
+            busiest = (i, t)
+            most = n_changing[t]
     return busiest
 
 

@@ -46,8 +46,11 @@ class FilmRows:
     """
 
     def __init__(self, film, rows: Sequence[int]):
-        self.film, self.rows = film, np.asarray(rows, int)
-        self.shape, self.dtype, self.ndim = (len(self.rows), *film.shape[1:]), film.dtype, film.ndim
+        self.film = film
+        self.rows = np.asarray(rows, int)
+        self.shape = (len(self.rows), *film.shape[1:])
+        self.dtype = film.dtype
+        self.ndim = film.ndim
 
     def __len__(self):
         return self.shape[0]
@@ -122,7 +125,8 @@ def windows(recording: Recording, length: int, stride: int = 1) -> Recording:
     ------
     ValueError : for a length or stride below 1, or if no episode is long enough
     """
-    length, stride = check_whole(length, 'length', 1), check_whole(stride, 'stride', 1)
+    length = check_whole(length, 'length', 1)
+    stride = check_whole(stride, 'stride', 1)
     short = int((recording.lengths < length).sum())
     if short == len(recording):
         longest = int(recording.lengths.max(initial=0))
@@ -140,17 +144,23 @@ class _Windows(Sequence):
     "Windows of a recording, created when indexed; the columns of the last episode are cached"
 
     def __init__(self, recording: Recording, episode: np.ndarray, start: np.ndarray, lengths: np.ndarray):
-        self.recording, self.episode, self.start = recording, episode, start
-        self.lengths, self._last = lengths, (-1, None)
+        self.recording = recording
+        self.episode = episode
+        self.start = start
+        self.lengths = lengths
+        self._last = (-1, None)
         self.starts = recording.starts[episode] + start
 
     def __len__(self):
         return len(self.start)
 
     def __getitem__(self, i):
-        number, start = int(self.episode[i]), int(self.start[i])
-        if (last := self._last)[0] != number:
-            self._last = last = number, self.recording[number]
+        number = int(self.episode[i])
+        start = int(self.start[i])
+        last = self._last
+        if last[0] != number:
+            last = (number, self.recording[number])
+            self._last = last
         whole = last[1]
         name = f"{whole.name or f'episode {number}'} from {start}"
         return cut_episode(whole, start, start + int(self.lengths[i]), name)
@@ -215,7 +225,9 @@ class _Thinned(Sequence):
     "Every n-th row of the episodes of a recording, created when indexed"
 
     def __init__(self, recording: Recording, every: int):
-        self.recording, self.every, self.lengths = recording, every, -(-recording.lengths // every)
+        self.recording = recording
+        self.every = every
+        self.lengths = -(-recording.lengths // every)
         self.starts = recording.starts / every
 
     def __len__(self):
