@@ -4,9 +4,8 @@
 
 # %% auto #0
 __all__ = ['CELL', 'INTERVAL_COLUMNS', 'MOMENT_COLUMNS', 'MAX_SHOWN', 'Lazy', 'answer_intervals', 'cells_of', 'stacked',
-           'value_words', 'latex_text', 'markdown_text', 'target_word', 'mean_words', 'codes_words', 'TableRow',
-           'Column', 'ResultTable', 'shown_metrics', 'summary_lines', 'counted', 'unscored_references',
-           'recording_words', 'left_out_words', 'cell_lines']
+           'value_words', 'latex_text', 'markdown_text', 'counted', 'target_word', 'mean_words', 'recording_words',
+           'left_out_words', 'cell_lines', 'ResultTable', 'shown_metrics', 'summary_lines']
 
 # %% ../../nbs/00_core/14_result_tables.ipynb #50a3b6dd
 import re
@@ -26,8 +25,18 @@ from .questions import REMARKS, Answer
 
 # %% ../../nbs/00_core/14_result_tables.ipynb #00d443a1
 CELL = ('method', 'task', 'question')  # the key of a cell: representation, recording, question
-INTERVAL_COLUMNS = (*CELL, 'metric', 'target', 'value', 'low', 'high', 'episodes')
-INTERVAL_COLUMNS += ('difference', 'difference_low', 'difference_high')
+INTERVAL_COLUMNS = (
+    *CELL,
+    'metric',
+    'target',
+    'value',
+    'low',
+    'high',
+    'episodes',
+    'difference',
+    'difference_low',
+    'difference_high',
+)
 MOMENT_COLUMNS = (*CELL, 'factor', 'episode', 't', 'truth', 'predicted', 'error')
 _REALS = (*INTERVAL_COLUMNS[5:], 'error')
 
@@ -79,8 +88,8 @@ def answer_intervals(answer: Answer, baseline: Answer | None = None) -> pd.DataF
             except ValueError:  # about other items or targets
                 paired = None
             if paired is not None:
-                columns = dict(difference='difference', low='difference_low', high='difference_high')
-                table = table.join(paired[[*columns]].rename(columns=columns))
+                paired = paired.rename(columns={'low': 'difference_low', 'high': 'difference_high'})
+                table = table.join(paired[['difference', 'difference_low', 'difference_high']])
         tables.append(table[np.isfinite(table['value'])])
     return stacked(tables, INTERVAL_COLUMNS[3:])
 
@@ -162,7 +171,12 @@ def markdown_text(text: str) -> str:
     """Escape text for a cell of a Markdown table."""
     return printable(text.replace('\n', ' ')).translate(_MARKDOWN)
 
-# %% ../../nbs/00_core/14_result_tables.ipynb #df9159a1
+# %% ../../nbs/00_core/14_result_tables.ipynb #16c360e5
+def counted(n: int, what: str) -> str:
+    """Write a number with its noun: `1 episode`, `1,200 episodes`."""
+    return f'{n:,} {what}' if n == 1 else f'{n:,} {what}s'
+
+
 def target_word(results, task: str, targets: Sequence[str]) -> str:
     """Return 'factor' if all targets are factors of the recording; else 'target'."""
     about = results.about.get('recordings', {}).get(task, {})
@@ -174,7 +188,7 @@ def mean_words(results, task: str, targets: Sequence[str]) -> str:
     return f'mean of {counted(len(targets), target_word(results, task, targets))}'
 
 
-def codes_words(results, metric: str) -> str:
+def _codes_words(results, metric: str) -> str:
     """Say of which codes the scores of a metric are, where a question may be about raw or standardized ones.
 
     Returns
@@ -186,7 +200,58 @@ def codes_words(results, metric: str) -> str:
     return f' of {words.pop()}' if len(words) == 1 and words != {''} else ''
 
 
-class TableRow(NamedTuple):
+def recording_words(results, task: str) -> str:
+    """Describe the recording of a task: test rows, episodes, factors, seed; '' if nothing is known of it."""
+    about = results.about.get('recordings', {}).get(task)
+    if about is None:
+        return ''
+    if not about['rows']:
+        return 'not recorded'
+    rows = counted(about['rows'].get('test', 0), 'test row')
+    episodes = counted(about['episodes'].get('test', 0), 'episode')
+    words = f"{rows} of {episodes}, {counted(len(about['factors']), 'factor')}"
+    return f"{words}, seed {results.about['seed']}" if 'seed' in results.about else words
+
+
+def left_out_words(results, task: str) -> str:
+    """Name the factors of a recording that no question was asked about, with the reason, and those that only some
+    questions could be asked about; '' for none."""
+    found = [f'{factor} ({reason})' for (where, factor), reason in results.left_out.items() if where == task]
+    skipped = {}  # factor -> questions
+    for (_, where, question), answer in results.answers.items():
+        if where != task:
+            continue
+        for what in answer.about.get('left_out', {}):
+            if what.startswith('factor '):
+                skipped.setdefault(what.removeprefix('factor '), {})[question] = True
+    found += [f'{factor} by {", ".join(names)}' for factor, names in skipped.items()]
+    return f'not asked: {", ".join(found)}' if found else ''
+
+
+def _unscored_references(results, task: str) -> list[str]:
+    """List the references without any score in a recording, such as those for which the time was up."""
+    scored = {*results.scores.loc[results.scores['task'] == task, 'method']}
+    asked = {method for method, where, _ in results.reasons if where == task}
+    return [name for name in results.references if name in asked - scored]
+
+
+def cell_lines(results, texts: Mapping[tuple[str, str, str], str], task: str) -> list[str]:
+    """List the warnings or reasons of representations of `own`, and of references without a score, in a recording.
+
+    There is a line for each text.
+    """
+    own = results.own
+    unscored = _unscored_references(results, task)
+    found = {}  # text -> names, each once
+    for (method, where, question), text in texts.items():
+        if where == task and method in own:
+            found.setdefault(text, {}).setdefault(question if len(own) == 1 else f'{method}, {question}')
+        elif where == task and method in unscored:
+            found.setdefault(text, {}).setdefault(method)  # once for all questions
+    return [f'{"; ".join(names) if len(own) > 1 else ", ".join(names)}: {text}' for text, names in found.items()]
+
+# %% ../../nbs/00_core/14_result_tables.ipynb #df9159a1
+class _TableRow(NamedTuple):
     """A row of a table of results: its name, its metric, and the scores of representations."""
 
     name: str
@@ -194,12 +259,17 @@ class TableRow(NamedTuple):
     scores: dict[tuple[str, str], dict]  # (method, question) -> row of `Results.intervals`
 
 
-class Column(NamedTuple):
+class _Column(NamedTuple):
     """A column of a table of results: its title, and a text for each row."""
 
     title: str
     texts: list[str]
     key: tuple[str, str] | None = None  # of the scores that it shows
+
+
+def _by_key(scores: pd.DataFrame) -> dict[tuple[str, str], dict]:
+    "Rows of scores by (method, question)"
+    return {(row['method'], row['question']): row for row in scores.to_dict('records')}
 
 
 class ResultTable:
@@ -209,65 +279,65 @@ class ResultTable:
     """
 
     def __init__(self, results, task: str = '', metric: str = '', differences: bool = True):
-        self.results, self.metric, self.differences = results, metric, differences
-        self.task, self.corner = results._one('task', task, results.tasks), 'target' if metric else 'question'
+        self.results = results
+        self.metric = metric
+        self.differences = differences
+        self.task = results._one('task', task, results.tasks)
+        self.corner = 'target' if metric else 'question'
+        self.rows = []
+        self.marks = {}
         scores = results.intervals()
         scores = scores[scores['task'] == self.task]
-        self.rows, self.marks = [], {}
         if metric:
             known = results.metric(metric)
-            parts = scores[scores['metric'] == metric].groupby('target', sort=False)
-            self.rows = [self._row(str(name), known, part) for name, part in parts]
+            for name, part in scores[scores['metric'] == metric].groupby('target', sort=False):
+                self.rows.append(_TableRow(str(name), known, _by_key(part)))
             self.rows.sort(key=lambda row: row.name == 'mean')
-            self.marks = self._marks_of_scores()
-            return
-        for name, question in results.questions.items():
-            part = scores[(scores['question'] == name) & (scores['metric'] == question.headline)]
-            part = part[part['target'] == 'mean'].assign(question='')  # one column for all questions
-            if len(part):
-                self.rows.append(self._row(name, question.metrics[question.headline], part))
-
-    def _row(self, name: str, metric: Metric, scores: pd.DataFrame) -> TableRow:
-        return TableRow(name, metric, {(row['method'], row['question']): row for row in scores.to_dict('records')})
-
-    def _marks_of_scores(self) -> dict[tuple[str, str], dict[str, str]]:
-        marks = {}
-        for (method, task, question), answer in self.results.answers.items():
-            if task == self.task and self.metric in answer.metrics:
-                found = answer.remarks().items()
-                marks[method, question] = {target: ''.join(of_target) for target, of_target in found}
-        return marks
+            for (method, where, question), answer in results.answers.items():
+                if where == self.task and metric in answer.metrics:
+                    found = answer.remarks().items()
+                    self.marks[method, question] = {target: ''.join(of_target) for target, of_target in found}
+        else:
+            for name, question in results.questions.items():
+                part = scores[(scores['question'] == name) & (scores['metric'] == question.headline)]
+                part = part[part['target'] == 'mean'].assign(question='')  # one column for all questions
+                if len(part):
+                    self.rows.append(_TableRow(name, question.metrics[question.headline], _by_key(part)))
 
     def notes(self) -> str:
         """Say what the marks of scores mean: `* not converged`."""
         shown = ''.join(''.join(of_answer.values()) for of_answer in self.marks.values())
         return ', '.join(f'{mark} {words}' for mark, words in REMARKS.items() if mark in shown)
 
-    def row_words(self, row: TableRow) -> str:
+    def row_words(self, row: _TableRow) -> str:
         """Return the name of a row; that of a mean says of how many factors it is."""
         targets = [other.name for other in self.rows if other.name != 'mean']
         return mean_words(self.results, self.task, targets) if row.name == 'mean' and targets else row.name
 
-    def best(self, row: TableRow) -> tuple[str, str] | None:
+    def best(self, row: _TableRow) -> tuple[str, str] | None:
         """Return the key of the score of a row that is better than all others beyond chance; None if there is none."""
-        chosen = dict(metric=self.metric, target=row.name) if self.metric else dict(question=row.name)
-        ranked = self.results.rank(task=self.task, **chosen)
+        if self.metric:
+            ranked = self.results.rank(task=self.task, metric=self.metric, target=row.name)
+        else:
+            ranked = self.results.rank(task=self.task, question=row.name)
+        if len(ranked) == 1 or not ranked['separate'][1:].all():
+            return None
         first = ranked.iloc[0]
-        is_best = len(ranked) > 1 and ranked['separate'][1:].all()
-        return (first['method'], first['question'] if self.metric else '') if is_best else None
+        return first['method'], first['question'] if self.metric else ''
 
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[_Column]:
         """List the metric, the representations, their differences to the baseline, and the references."""
-        results, rows = self.results, self.rows
+        results = self.results
+        rows = self.rows
         order = {name: i for i, name in enumerate(results.methods)}
         keys = sorted(dict.fromkeys(key for row in rows for key in row.scores), key=lambda key: order[key[0]])
         own = [key for key in keys if key[0] not in results.references]
-        arrows = dict(higher='↑', lower='↓')
         labels = []
         for row in rows:
             metric = self.metric or results.questions[row.name].headline
-            labels.append(f'{row.metric.label}{codes_words(results, metric)} {arrows[row.metric.better]}')
-        columns = [Column('metric', labels)]
+            arrow = '↑' if row.metric.better == 'higher' else '↓'
+            labels.append(f'{row.metric.label}{_codes_words(results, metric)} {arrow}')
+        columns = [_Column('metric', labels)]
         for key in own:
             columns.append(self._scores_of(key))
         for key in own if self.differences else ():
@@ -275,24 +345,25 @@ class ResultTable:
             if len(own) > 1:
                 title = f'{shown_method(results.label(*key, self.task))} {title}'
             texts = [value_words(row.scores[key], 'difference') if key in row.scores else '' for row in rows]
-            columns.append(Column(title, texts))
+            columns.append(_Column(title, texts))
         for key in keys[len(own) :]:
             columns.append(self._scores_of(key))
         columns = [column for column in columns if not {*column.texts} <= {'', '–'}]
-        return columns + [
-            Column(shown_method(name), ['–'] * len(rows)) for name in unscored_references(results, self.task)
-        ]
+        for name in _unscored_references(results, self.task):
+            columns.append(_Column(shown_method(name), ['–'] * len(rows)))
+        return columns
 
-    def _scores_of(self, key: tuple[str, str]) -> Column:
+    def _scores_of(self, key: tuple[str, str]) -> _Column:
         "The scores of a representation, with their intervals and marks"
         texts = []
         for row in self.rows:
             text = '–'
             if key in row.scores:
-                marks = self.marks.get((row.scores[key]['method'], row.scores[key]['question']), {}).get(row.name, '')
-                text = value_words(row.scores[key]) + marks
+                score = row.scores[key]
+                marks = self.marks.get((score['method'], score['question']), {})
+                text = value_words(score) + marks.get(row.name, '')
             texts.append(text)
-        return Column(shown_method(self.results.label(*key, self.task)), texts, key)
+        return _Column(shown_method(self.results.label(*key, self.task)), texts, key)
 
     def words(self) -> pd.DataFrame:
         """Arrange the columns as a DataFrame of text; two columns may have one title."""
@@ -302,12 +373,14 @@ class ResultTable:
 
     def _lines(self, write: Callable, bold: str) -> list[list[str]]:
         "Header and rows as written cells; `bold` is the form of the best of a row"
-        columns, corner = self.columns(), self.corner
+        columns = self.columns()
+        corner = self.corner
         if self.metric and self.rows:  # that of every row
             corner = columns.pop(0).texts[0]
         lines = [[write(text) for text in (corner, *(column.title for column in columns))]]
         for i, row in enumerate(self.rows):
-            best, cells = self.best(row), [write(self.row_words(row))]
+            best = self.best(row)
+            cells = [write(self.row_words(row))]
             for column in columns:
                 text = write(column.texts[i])
                 cells.append(bold % text if column.key and column.key == best else text)
@@ -319,18 +392,23 @@ class ResultTable:
         head, *rows = self._lines(markdown_text, '**%s**')
         lines = [head, ['---'] * len(head), *rows]
         text = '\n'.join('| ' + ' | '.join(line) + ' |' for line in lines) + '\n'
-        return text + f'\n{markdown_text(self.notes())}\n' * bool(self.notes())
+        notes = self.notes()
+        return f'{text}\n{markdown_text(notes)}\n' if notes else text
 
     def latex(self) -> str:
         """Write the table in LaTeX; see `Results.to_latex`."""
         head, *rows = self._lines(latex_text, r'\textbf{%s}')
         lines = [rf'\begin{{tabular}}{{{"l" * len(head)}}}', r'\toprule', ' & '.join(head) + r' \\', r'\midrule']
         for row, cells in zip(self.rows, rows):
-            lines += [r'\midrule'] * (self.metric != '' and row.name == 'mean' and len(rows) > 1)
+            if self.metric and row.name == 'mean' and len(rows) > 1:
+                lines.append(r'\midrule')
             lines.append(' & '.join(cells) + r' \\')
-        note = latex_text(self.notes())
-        below = [rf'\multicolumn{{{len(head)}}}{{l}}{{{note}}} \\'] * bool(note)
-        return '\n'.join([*lines, r'\bottomrule', *below, r'\end{tabular}']) + '\n'
+        lines.append(r'\bottomrule')
+        notes = latex_text(self.notes())
+        if notes:
+            lines.append(rf'\multicolumn{{{len(head)}}}{{l}}{{{notes}}} \\')
+        lines.append(r'\end{tabular}')
+        return '\n'.join(lines) + '\n'
 
     def csv(self, path: str | Path) -> Path:
         """Write the table as a CSV file; see `Results.to_csv`."""
@@ -368,81 +446,33 @@ def summary_lines(results) -> list[str]:
     """Describe results in lines: tables, warnings, reasons, notes; of many representations or recordings how many."""
     own = results.own or results.methods
     if len(own) > MAX_SHOWN or len(results.tasks) > MAX_SHOWN:
-        sizes = counted(len(own), 'representation'), counted(len(results.references), 'reference')
-        asked = counted(len(results.questions), 'question'), counted(len(results.tasks), 'recording')
+        methods = f'{counted(len(own), "representation")} and {counted(len(results.references), "reference")}'
+        questions = counted(len(results.questions), 'question')
+        recordings = counted(len(results.tasks), 'recording')
         seeds = counted(results.scores['seed'].nunique(), 'seed')
         reasons = counted(len(results.reasons), 'cell')
-        return [f'{sizes[0]} and {sizes[1]} x {asked[0]} x {asked[1]}, {seeds}; {reasons} without an answer']
+        return [f'{methods} x {questions} x {recordings}, {seeds}; {reasons} without an answer']
     lines = []
     for task in results.tasks:
         about = recording_words(results, task)
         lines.append(f'{", ".join(own)} in {task}' + (f': {about}' if about else ''))
         for metric in shown_metrics(results, task):
             if metric:
-                label, best = results.metric(metric).label + codes_words(results, metric), results.metric(metric).best
+                label = results.metric(metric).label + _codes_words(results, metric)
+                best = results.metric(metric).best
                 lines.append(label if best in (1, float('inf')) else f'{label} (best: {best:g})')
                 table = results.targets(metric, task).round(2).drop('mean of groups', errors='ignore')
                 targets = [name for name in table.index if name != 'mean']
                 table = table.rename(index={'mean': mean_words(results, task, targets)} if targets else {})
-                table[unscored_references(results, task)] = np.nan
+                table[_unscored_references(results, task)] = np.nan
             else:
                 table = results.table(task)
-            lines += [_blocks(table)] if len(table) else []
+            if len(table):
+                lines.append(_blocks(table))
         lines += [f'  warning: {line}' for line in cell_lines(results, results.warnings, task)]
         lines += [f'  no score: {line}' for line in cell_lines(results, results.reasons, task)]
-        words = left_out_words(results, task)
-        lines += [f'  {words}'] if words else []
+        left_out = left_out_words(results, task)
+        if left_out:
+            lines.append(f'  {left_out}')
         lines += results.notes.get(task, ())
     return lines
-
-
-def counted(n: int, what: str) -> str:
-    """Write a number with its noun: `1 episode`, `1,200 episodes`."""
-    return f'{n:,} {what}' if n == 1 else f'{n:,} {what}s'
-
-
-def unscored_references(results, task: str) -> list[str]:
-    """List the references without any score in a recording, such as those for which the time was up."""
-    scored = {*results.scores.loc[results.scores['task'] == task, 'method']}
-    asked = {method for method, where, _ in results.reasons if where == task}
-    return [name for name in results.references if name in asked - scored]
-
-
-def recording_words(results, task: str) -> str:
-    """Describe the recording of a task: test rows, episodes, factors, seed; '' if nothing is known of it."""
-    about = results.about.get('recordings', {}).get(task)
-    if about is None:
-        return ''
-    if not about['rows']:
-        return 'not recorded'
-    rows, episodes = (about[k].get('test', 0) for k in ('rows', 'episodes'))
-    words = f"{counted(rows, 'test row')} of {counted(episodes, 'episode')}, {counted(len(about['factors']), 'factor')}"
-    return f"{words}, seed {results.about['seed']}" if 'seed' in results.about else words
-
-
-def left_out_words(results, task: str) -> str:
-    """Name the factors of a recording that no question was asked about, with the reason, and those that only some
-    questions could be asked about; '' for none."""
-    found = [f'{factor} ({reason})' for (where, factor), reason in results.left_out.items() if where == task]
-    skipped = {}  # factor -> questions
-    for (_, where, question), answer in results.answers.items():
-        for what in answer.about.get('left_out', {}) if where == task else ():
-            if what.startswith('factor '):
-                skipped.setdefault(what.removeprefix('factor '), {})[question] = True
-    found += [f'{factor} by {", ".join(names)}' for factor, names in skipped.items()]
-    return f'not asked: {", ".join(found)}' if found else ''
-
-
-def cell_lines(results, texts: Mapping[tuple[str, str, str], str], task: str) -> list[str]:
-    """List the warnings or reasons of representations of `own`, and of references without a score, in a recording.
-
-    There is a line for each text.
-    """
-    found, own = {}, results.own
-    names_of_own, unscored = {*own}, {*unscored_references(results, task)}
-    for (method, where, question), text in texts.items():
-        if where == task and method in names_of_own:
-            found.setdefault(text, {}).setdefault(question if len(own) == 1 else f'{method}, {question}')
-        elif where == task and method in unscored:
-            found.setdefault(text, {}).setdefault(method)  # once for all questions
-    return [f'{"; ".join(names) if len(own) > 1 else ", ".join(names)}: {text}' for text, names in found.items()]

@@ -25,11 +25,7 @@ from .result_tables import answer_intervals, cells_of, mean_words, stacked, summ
 from .saved_results import about_recording, read_results, save_results
 from .scores import check_scores, merge_scores
 
-# %% ../../nbs/00_core/16_results.ipynb #7894c11c
-_KEYED = dict(answers=CELL, reasons=CELL, warnings=CELL, fitted=CELL[:2])
-_KEYED |= dict.fromkeys(('left_out', 'recordings', 'notes'), ('task',))
-
-
+# %% ../../nbs/00_core/16_results.ipynb #9656c682
 def _makers(found: Mapping) -> dict:
     "Functions that open the items of a mapping, by key"
     return {key: partial(found.__getitem__, key) for key in found}
@@ -57,7 +53,7 @@ def _joined(kind: str, a: Mapping, b: Mapping) -> dict:
             raise ValueError(f"{kind} {name}={a[name]!r:.80} in one, {name}={b[name]!r:.80} in the other")
     return {**a, **b}
 
-
+# %% ../../nbs/00_core/16_results.ipynb #7894c11c
 @dataclass(repr=False, eq=False)
 class Results:
     """Scores of representations, the answers behind them, and why others are missing.
@@ -97,7 +93,8 @@ class Results:
         """Names of the representations; the references come last."""
         names = dict.fromkeys([*self.scores['method'], *(method for method, _, _ in self.reasons)])
         own = [name for name in names if name not in self.references]
-        return own + [name for name in self.references if name in names]
+        references = [name for name in self.references if name in names]
+        return own + references
 
     @property
     def own(self) -> list[str]:
@@ -112,7 +109,8 @@ class Results:
     @property
     def encoders(self) -> dict[str, Any]:
         """The fitted encoders, by name; of several recordings, by (name, recording). Given codes have none."""
-        return self._of_one_task({k: fitted.encoder for k, fitted in self.fitted.items() if fitted.encoder is not None})
+        found = {key: fitted.encoder for key, fitted in self.fitted.items()}
+        return self._of_one_task({key: encoder for key, encoder in found.items() if encoder is not None})
 
     @property
     def codes(self) -> dict[str, list[np.ndarray]]:
@@ -120,8 +118,9 @@ class Results:
         return self._of_one_task({key: fitted.codes for key, fitted in self.fitted.items()})
 
     def _of_one_task(self, found: Mapping[tuple[str, str], Any]) -> dict:
-        several = len({task for _, task in found}) > 1
-        return dict(found) if several else {method: value for (method, _), value in found.items()}
+        if len({task for _, task in found}) > 1:
+            return dict(found)
+        return {method: value for (method, _), value in found.items()}
 
     @property
     def recording(self) -> Recording:
@@ -133,10 +132,12 @@ class Results:
     def metric(self, name: str, question: str = '') -> Metric:
         """Find a metric by name; a ValueError suggests the nearest, or names the questions that share it."""
         asked = [self.questions[question]] if question else [*self.questions.values()]
-        known = {k: metric for q in asked for k, metric in q.metrics.items()}
+        known = {}
+        for one in asked:
+            known |= one.metrics
         if name not in known:
             raise unknown('metric', f'{name!s:.80}', known)
-        of = dict.fromkeys(q.name for q in asked if name in q.metrics)
+        of = dict.fromkeys(one.name for one in asked if name in one.metrics)
         if len(of) > 1:
             raise ValueError(f"the metric {name!r} is one of {' and of '.join(of)}; select(question=...) chooses one")
         return known[name]
@@ -149,8 +150,8 @@ class Results:
         DataFrame with `INTERVAL_COLUMNS`; low, high and difference are NaN where nothing can be resampled
         """
         by = [*CELL, 'metric', 'target']
-        rows = self.scores.rename(columns=dict(group='question')).groupby(by, sort=False, as_index=False)
-        rows = rows.agg(value=('value', 'mean'), seeds=('seed', 'nunique'))  # of several seeds the mean
+        by_target = self.scores.rename(columns={'group': 'question'}).groupby(by, sort=False, as_index=False)
+        rows = by_target.agg(value=('value', 'mean'), seeds=('seed', 'nunique'))  # of several seeds the mean
         rows = rows.merge(self._intervals, how='left', on=by, validate='1:1')
         rows.loc[rows['seeds'] > 1, [*INTERVAL_COLUMNS[6:]]] = np.nan  # those of an answer are of one seed
         return rows[[*INTERVAL_COLUMNS]]
@@ -161,9 +162,12 @@ class Results:
         known = self.tables.get('intervals', pd.DataFrame(columns=CELL))
         parts, cells = [known], {*cells_of(known)}
         for key in self.answers:
-            if key not in cells:
-                other = None if key[0] == self.baseline else self.answers.get((self.baseline, *key[1:]))
-                parts.append(answer_intervals(self.answers[key], other).assign(**dict(zip(CELL, key))))
+            if key in cells:
+                continue
+            method, task, question = key
+            other = None if method == self.baseline else self.answers.get((self.baseline, task, question))
+            rows = answer_intervals(self.answers[key], other)
+            parts.append(rows.assign(method=method, task=task, question=question))
         return stacked(parts, [c for c in INTERVAL_COLUMNS if c != 'value'])
 
     def moments(self) -> pd.DataFrame:
@@ -215,25 +219,26 @@ class Results:
         answered = [name for name in self.questions if (method, task, name) in self.answers]
         question = self._one('question', question, self.questions) if question or not answered else answered[0]
         label = shown_method(self.label(method, question, task))
-        if question in answered:
-            answer = self.answers[method, task, question]
-            words = answer.caption(label, intervals=intervals)
-            return f'{words} {self._difference_words(method, task, question, versus)}' if versus else words
-        return f'{label} has no score: {self.reasons.get((method, task, question), "it was not measured")}.'
+        if question not in answered:
+            return f'{label} has no score: {self.reasons.get((method, task, question), "it was not measured")}.'
+        words = self.answers[method, task, question].caption(label, intervals=intervals)
+        return f'{words} {self._difference_words(method, task, question, versus)}' if versus else words
 
     def _difference_words(self, method: str, task: str, question: str, versus: str) -> str:
         "The paired difference of a mean to that of another representation, in one sentence"
         cell = (self._one('method', versus, self.methods), task, question)
-        names = [shown_method(self.label(name, question, task)) for name in (method, versus)]
+        other = shown_method(self.label(versus, question, task))
+        difference = f'{shown_method(self.label(method, question, task))} − {other}'
         if cell not in self.answers:
-            return f'{names[1]} has no score: {self.reasons.get(cell, "it was not measured")}.'
-        answer, metric = self.answers[method, task, question], self.questions[question].headline
+            return f'{other} has no score: {self.reasons.get(cell, "it was not measured")}.'
+        answer = self.answers[method, task, question]
+        metric = self.questions[question].headline
         rows = answer_intervals(answer, self.answers[cell])
         means = rows[(rows['metric'] == metric) & (rows['target'] == 'mean')]
         if means['difference'].isna().all():  # also where a metric has no mean
-            return f'{" − ".join(names)}: not compared: they are about other rows, or no mean has an interval.'
+            return f'{difference}: not compared: they are about other rows, or no mean has an interval.'
         over = mean_words(self, task, [name for name in answer.values(metric).dropna().index if name != 'mean'])
-        return f'{" − ".join(names)}, {over}: {value_words(means.iloc[0], "difference")}.'
+        return f'{difference}, {over}: {value_words(means.iloc[0], "difference")}.'
 
     def label(self, method: str, question: str, task: str) -> str:
         """Name a representation as it was asked: `net · standardized` for `probe · standardized`.
@@ -269,19 +274,21 @@ class Results:
         labels = [self.label(method, question, task) for method, question in zip(rows['method'], rows['group'])]
         table = rows.assign(label=labels).pivot_table('value', 'target', 'label', sort=False)
         names = [name for name in table.index if name != 'mean']
-        averaged = len(names) != 1 and 'target' in self.metric(metric).mean_over
-        groups = self.about.get('recordings', {}).get(task, {}).get('groups', {})
-        last = table.loc[['mean']] if averaged and 'mean' in table.index else table.iloc[:0]
-        table = table.loc[names]
-        by_group = {}
-        for name in names:
-            for group in groups.get(name, '').split('|'):
-                if group not in ('', 'uncategorized'):
-                    by_group.setdefault(group, []).append(table.loc[name])
-        if averaged and len(by_group) > 1:
-            means = pd.concat([pd.concat(parts, axis=1).mean(axis=1) for parts in by_group.values()], axis=1)
-            last = pd.concat([last, means.mean(axis=1).to_frame('mean of groups').T])
-        return pd.concat([table, last]).rename_axis('target')
+        parts = [table.loc[names]]
+        if len(names) != 1 and 'target' in self.metric(metric).mean_over:
+            if 'mean' in table.index:
+                parts.append(table.loc[['mean']])
+            groups = self.about.get('recordings', {}).get(task, {}).get('groups', {})
+            by_group = {}
+            for name in names:
+                for group in groups.get(name, '').split('|'):
+                    if group not in ('', 'uncategorized'):
+                        by_group.setdefault(group, []).append(table.loc[name])
+            if len(by_group) > 1:
+                means = [pd.concat(of_group, axis=1).mean(axis=1) for of_group in by_group.values()]
+                mean = pd.concat(means, axis=1).mean(axis=1)
+                parts.append(mean.to_frame('mean of groups').T)
+        return pd.concat(parts).rename_axis('target')
 
     def rank(self, question: str = '', task: str = '', metric: str = '', target: str = 'mean') -> pd.DataFrame:
         """Order the representations by a metric, the best first.
@@ -304,8 +311,9 @@ class Results:
         is_lower = self.metric(metric, question).better == 'lower'
         task = self._one('task', task, self.tasks)
         rows = self.intervals()
-        for column, value in dict(question=question, task=task, metric=metric, target=target).items():
-            rows = rows[rows[column] == value] if value else rows
+        for column, name in {'question': question, 'task': task, 'metric': metric, 'target': target}.items():
+            if name:
+                rows = rows[rows[column] == name]
         if not len(rows):
             raise ValueError(f"there is no score of {metric} for target {target!r:.80} in {task!r:.80}")
         rows = rows.sort_values('value', ascending=is_lower, kind='stable')
@@ -348,19 +356,29 @@ class Results:
                 self._one(kind, name, known)
             if names:
                 chosen[kind] = {*names}
-        tables = dict(scores=self.scores.rename(columns=dict(group='question')), **self.tables)
+
+        def chosen_rows(table: pd.DataFrame) -> pd.DataFrame:
+            for kind, names in chosen.items():
+                table = table[table[kind].isin(names)]
+            return table.reset_index(drop=True)
+
+        tables = dict(self.tables)
         if self.baseline and self.baseline not in chosen.get('method', (self.baseline,)):
             tables['intervals'] = self._intervals  # whose differences stay known
-        for kind, names in chosen.items():
-            tables = {name: table[table[kind].isin(names)] for name, table in tables.items()}
-        tables = {name: table.reset_index(drop=True) for name, table in tables.items()}
+        scores = chosen_rows(self.scores.rename(columns={'group': 'question'}))
         return replace(
             self,
-            scores=tables.pop('scores').rename(columns=dict(question='group')),
+            scores=scores.rename(columns={'question': 'group'}),
             questions={name: q for name, q in self.questions.items() if name in chosen.get('question', (name,))},
+            answers=_kept(self.answers, CELL, chosen),
+            reasons=_kept(self.reasons, CELL, chosen),
+            warnings=_kept(self.warnings, CELL, chosen),
+            recordings=_kept(self.recordings, ['task'], chosen),
+            fitted=_kept(self.fitted, ['method', 'task'], chosen),
             references=tuple(name for name in self.references if name in chosen.get('method', (name,))),
-            tables=tables,
-            **{name: _kept(getattr(self, name), key, chosen) for name, key in _KEYED.items()},
+            left_out=_kept(self.left_out, ['task'], chosen),
+            notes=_kept(self.notes, ['task'], chosen),
+            tables={name: chosen_rows(table) for name, table in tables.items()},
         )
 
     def rename(self, names: Mapping[str, str]) -> 'Results':
@@ -377,19 +395,25 @@ class Results:
             if new.count(name) > 1:
                 raise ValueError(f"two representations would be called {name!r:.80}")
 
-        def renamed(found: Mapping) -> Lazy:
-            return Lazy({(names.get(k[0], k[0]), *k[1:]): maker for k, maker in _makers(found).items()})
+        def renamed_keys(found: Mapping) -> Lazy:
+            makers = {}
+            for (method, *rest), maker in _makers(found).items():
+                makers[names.get(method, method), *rest] = maker
+            return Lazy(makers)
 
-        def column(table: pd.DataFrame) -> pd.DataFrame:
+        def renamed_rows(table: pd.DataFrame) -> pd.DataFrame:
             return table.assign(method=table['method'].map(lambda name: names.get(name, name)))
 
         return replace(
             self,
-            scores=check_scores(column(self.scores)),
+            scores=check_scores(renamed_rows(self.scores)),
+            answers=renamed_keys(self.answers),
+            reasons=renamed_keys(self.reasons),
+            warnings=renamed_keys(self.warnings),
+            fitted=renamed_keys(self.fitted),
             references=tuple(names.get(name, name) for name in self.references),
             baseline=names.get(self.baseline, self.baseline),
-            tables={name: column(table) for name, table in self.tables.items()},
-            **{name: renamed(getattr(self, name)) for name in ('answers', 'reasons', 'warnings', 'fitted')},
+            tables={name: renamed_rows(table) for name, table in self.tables.items()},
         )
 
     def __or__(self, other: 'Results') -> 'Results':
@@ -405,9 +429,11 @@ class Results:
         questions = _joined('question', self.questions, other.questions)
         if self.about.get('seed') != other.about.get('seed'):
             raise ValueError(f"seed is {self.about.get('seed')} in one and {other.about.get('seed')} in the other")
-        of_tasks = self.about.get('recordings', {}), other.about.get('recordings', {})
-        for task in {*of_tasks[0]} & {*of_tasks[1]}:
-            _joined(f'recording {task!r:.80}:', of_tasks[0][task], of_tasks[1][task])
+        recordings = self.about.get('recordings', {})
+        of_other = other.about.get('recordings', {})
+        for task in {*recordings} & {*of_other}:
+            _joined(f'recording {task!r:.80}:', recordings[task], of_other[task])
+
         scores = pd.concat([self.scores, other.scores], ignore_index=True).drop_duplicates(ignore_index=True)
         doubled = scores[scores.duplicated(['method', 'task', 'group', 'metric', 'target', 'seed'], keep=False)]
         if len(doubled):
@@ -418,19 +444,25 @@ class Results:
                 f"such as rename({{{row['method']!r:.80}: '{row['method'][:60]} 2'}})"
             )
         scored = {*cells_of(scores, ('method', 'task', 'group'))}
-        reasons = {k: v for k, v in {**other.reasons, **self.reasons}.items() if k not in scored}
+        reasons = {**other.reasons, **self.reasons}
         baselines = {self.baseline, other.baseline} - {''}
         baseline = baselines.pop() if len(baselines) == 1 else ''
-        answers, tables = _both(self.answers, other.answers), {}
-        if self.tables or other.tables:
+        answers = _both(self.answers, other.answers)
+        tables = {}
+        if self.tables or other.tables:  # an interval is known once, and a difference to the common baseline only
             rows = stacked([self._intervals, other._intervals], [c for c in INTERVAL_COLUMNS if c != 'value'])
             rows = rows.sort_values(['difference', 'low']).drop_duplicates([*CELL, 'metric', 'target'])
             if not baseline:
                 rows = rows.assign(**dict.fromkeys(INTERVAL_COLUMNS[-3:], np.nan))
             compared = {*cells_of(rows[rows['difference'].notna()])}
-            new = {key for key in answers if key not in compared and (baseline, *key[1:]) in answers}
-            tables['intervals'] = rows.loc[[key not in new for key in cells_of(rows)]]
+            to_compare = set()  # cells whose baseline came with the other results: their intervals are computed again
+            for key in answers:
+                method, task, question = key
+                if key not in compared and (baseline, task, question) in answers:
+                    to_compare.add(key)
+            tables['intervals'] = rows.loc[[key not in to_compare for key in cells_of(rows)]]
             tables['moments'] = stacked([self.moments(), other.moments()], MOMENT_COLUMNS).drop_duplicates()
+
         notes = {}
         for task in {**self.notes, **other.notes}:
             notes[task] = tuple(dict.fromkeys([*self.notes.get(task, ()), *other.notes.get(task, ())]))
@@ -438,7 +470,7 @@ class Results:
             scores=check_scores(scores),
             questions=questions,
             answers=answers,
-            reasons=reasons,
+            reasons={key: reason for key, reason in reasons.items() if key not in scored},
             warnings={**other.warnings, **self.warnings},
             recordings=_both(self.recordings, other.recordings),
             fitted=_both(self.fitted, other.fitted),
@@ -446,7 +478,7 @@ class Results:
             baseline=baseline,
             left_out={**other.left_out, **self.left_out},
             notes=notes,
-            about={**other.about, **self.about, 'recordings': of_tasks[1] | of_tasks[0]},
+            about={**other.about, **self.about, 'recordings': {**of_other, **recordings}},
             tables=tables,
         )
 
@@ -518,15 +550,17 @@ def results_of(scores: pd.DataFrame, reasons: Mapping[tuple[str, str, str], str]
     ------
     ValueError : for a question that the catalogue does not have
     """
-    scores, reasons = check_scores(scores), dict(reasons or {})
-    known, questions = all_questions(), {}
+    scores = check_scores(scores)
+    reasons = dict(reasons or {})
+    known = all_questions()
+    questions = {}
     for name in sorted({*scores['group'], *(question for _, _, question in reasons)}):
         if name not in known:
             raise ValueError(f"group: {unknown('question', name[:80], known)}")
         questions[name] = known[name](**known[name].defaults)
     return Results(scores, questions, reasons=reasons, **more)
 
-
+# %% ../../nbs/00_core/16_results.ipynb #42d47052
 def results_of_answers(answers: Mapping[str, Answer | Sequence[Answer]], recording: Recording | None = None) -> Results:
     """Make results of answers to questions about one recording.
 
@@ -537,17 +571,20 @@ def results_of_answers(answers: Mapping[str, Answer | Sequence[Answer]], recordi
     task = getattr(recording, 'name', '') or 'own'
     given = []
     for method, several in answers.items():
-        given += [(str(method), answer) for answer in (several if isinstance(several, (list, tuple)) else [several])]
+        several = several if isinstance(several, (list, tuple)) else [several]
+        given += [(str(method), answer) for answer in several]
     asked = {}  # name -> its questions: one name for each set of arguments
     for _, answer in given:
         asked.setdefault(answer.question.name, {})[repr(answer.question)] = answer
-    names, questions = {}, {}
+    names = {}  # arguments of a question -> the name that it has in the results
+    questions = {}
     for name, of_name in asked.items():
         for number, (arguments, answer) in enumerate(of_name.items(), 1):
             how = f' · {answer.about.get("protocol") or number}' if len(of_name) > 1 else ''
             names[arguments] = unique_name(name + how, questions)
             questions[names[arguments]] = answer.question
-    found, tables = {}, []
+    found = {}
+    tables = []
     for method, answer in given:
         question = names[repr(answer.question)]
         if (method, task, question) in found:
@@ -555,7 +592,7 @@ def results_of_answers(answers: Mapping[str, Answer | Sequence[Answer]], recordi
         found[method, task, question] = answer
         tables.append(Answer.scores(answer, study='own', task=task, method=method, group=question))
     recordings = {} if recording is None else {task: recording}
-    about = dict(recordings={name: about_recording(r) for name, r in recordings.items()})
+    about = {'recordings': {name: about_recording(one) for name, one in recordings.items()}}
     return Results(merge_scores(*tables), questions, found, recordings=recordings, about=about)
 
 # %% ../../nbs/00_core/16_results.ipynb #60b219ff
