@@ -62,7 +62,8 @@ def plot_gallery(
             text=[shortened(text, letters) if words is names else text for _, _, text in words],
             mode='text',
             textposition=anchor,
-            textfont=dict(size=size, color=INK),
+            textfont_size=size,
+            textfont_color=INK,
             hovertext=[text for _, _, text in words],
             hoverinfo='text' if words is names else 'skip',
             showlegend=False,
@@ -74,7 +75,7 @@ def plot_gallery(
         yaxis=dict(range=[y, 0], **still),
         width=int(across * zoom) + 16,
         height=int(y * zoom) + 56,
-        margin=dict(l=8, r=8, t=44, b=12),
+        margin={'l': 8, 'r': 8, 't': 44, 'b': 12},
         dragmode=False,
     )
     return style(fig)

@@ -103,8 +103,9 @@ def _mark_trace(name, xy, mode, colour, width, size, **look):
         y=[None if np.isnan(v) else v for v in xy[1].tolist()],
         name=pretty(name),
         mode=mode,
-        line=dict(color=colour, width=width),
-        marker=dict(symbol='circle-open', size=size, color=colour, line=dict(width=width)),
+        line_color=colour,
+        line_width=width,
+        marker={'symbol': 'circle-open', 'size': size, 'color': colour, 'line': {'width': width}},
         legendgroup=name,
         hovertemplate=f'<b>{pretty(name)}</b><extra></extra>',
         **look,
@@ -145,8 +146,8 @@ def plot_frame(frame, marks=None, *, zoom: float = 2, title: str = '') -> go.Fig
         title=title,
         width=int(width * zoom) + legend + 8,
         height=int(height * zoom) + top + 4,
-        margin=dict(l=4, r=4 + legend, t=top, b=4),
-        legend=dict(orientation='v', x=1.02, y=1, yanchor='top'),
+        margin={'l': 4, 'r': 4 + legend, 't': top, 'b': 4},
+        legend={'orientation': 'v', 'x': 1.02, 'y': 1, 'yanchor': 'top'},
     )
     return style(fig)
 
@@ -174,7 +175,9 @@ def line_trace(
         y=values[keep],
         mode='lines',
         name=name,
-        line=dict(color=colour, width=1.5, shape='hv' if step else 'linear'),
+        line_color=colour,
+        line_width=1.5,
+        line_shape='hv' if step else 'linear',
         connectgaps=False,
         hovertemplate=f'<b>{name}</b> %{{y:.5~g}} {unit}<br>{time}<extra></extra>',
     )
@@ -267,19 +270,21 @@ def plot_factor_strip(
     more, axes = _over_traces(over, start)
     fig = go.Figure([line_trace(values, pretty(name), unit, start=start, step=step), *more])
     if t is not None:
-        fig.add_vline(t, line=dict(color=WRONG, width=2))
+        fig.add_vline(t, line_color=WRONG, line_width=2)
         if start <= t < start + len(values):
             marker = dict(color=WRONG, size=9, line=dict(color='white', width=1.5))
             fig.add_scatter(x=[t], y=[float(values[t - start])], mode='markers', marker=marker, hoverinfo='skip')
     heading = ' &nbsp; '.join(filter(None, [pretty(name), line_key([words, *(line.words for line in over)])]))
     fig.update_layout(
-        xaxis=dict(title='step t', range=[start - 0.5, _last_step(values, start, over)], showgrid=False),
+        xaxis_title='step t',
+        xaxis_range=[start - 0.5, _last_step(values, start, over)],
+        xaxis_showgrid=False,
         yaxis=dict(title=unit or None, nticks=5) | category_ticks(names),
         **axes,
         height=height,
         showlegend=False,
-        margin=dict(l=48, r=12, t=26, b=40),
-        title=dict(text=heading, font_size=13, x=0, pad=dict(l=12, t=6)),
+        margin={'l': 48, 'r': 12, 't': 26, 'b': 40},
+        title={'text': heading, 'font_size': 13, 'x': 0, 'pad': {'l': 12, 't': 6}},
         hovermode='x',
         hoverdistance=-1,
     )
@@ -308,7 +313,12 @@ def _add_strip(fig, values, t, start, height, over, names, name, unit, step):
         fig.add_shape(type='line', x0=i, x1=i, xref='x2', y0=0, y1=1, yref='y2 domain', line=line)
     title = f'{pretty(name)} ({unit})' if unit else pretty(name)
     fig.update_layout(
-        xaxis2=dict(title='step t', anchor='y2', showgrid=False, range=[start - 0.5, _last_step(values, start, over)]),
+        xaxis2={
+            'title': 'step t',
+            'anchor': 'y2',
+            'showgrid': False,
+            'range': [start - 0.5, _last_step(values, start, over)],
+        },
         yaxis2=dict(domain=[0, height], anchor='x2', nticks=4, title=dict(text=title)) | category_ticks(names),
         **{axis: look | dict(anchor='x2') for axis, look in axes.items()},
     )
@@ -385,8 +395,9 @@ def plot_contact_sheet(
         title=title,
         width=round(sheet.shape[1] * zoom) + left + 12,
         height=round(inner) + top + bottom,
-        margin=dict(l=left, r=12, t=top, b=bottom),
-        legend=dict(y=1, yanchor='bottom'),
+        margin={'l': left, 'r': 12, 't': top, 'b': bottom},
+        legend_y=1,
+        legend_yanchor='bottom',
     )
     if values is not None:
         _add_strip(fig, values, t, start, strip / inner, over, names, name, unit, step)

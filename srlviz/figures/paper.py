@@ -132,8 +132,9 @@ def paper_figure(
         width=wide,
         height=height - margin + above,
         margin_t=above,
-        title=dict(text=lines, font_size=_LETTER, pad=dict(l=0, t=6 + _LINE / 2 * max(n_lines - 1, 0))),
-        font=dict(family=family, size=_LETTER),
+        title={'text': lines, 'font_size': _LETTER, 'pad': {'l': 0, 't': 6 + _LINE / 2 * max(n_lines - 1, 0)}},
+        font_family=family,
+        font_size=_LETTER,
     )
     return figure.update_yaxes(automargin=True)  # long names of rows have less room than on a screen
 

@@ -55,7 +55,8 @@ def plot_progress(runs: pd.DataFrame, left: float = np.nan) -> go.Figure:
                 y=[''],
                 orientation='h',
                 name=f'{status} {n:,}',
-                marker=dict(color=colour, pattern_shape='/' if status == 'failed' else ''),
+                marker_color=colour,
+                marker_pattern_shape='/' if status == 'failed' else '',
                 hovertemplate=f'{n:,} of {total:,} {status}<extra></extra>',
             )
     title = f'{int(counts.get("done", 0)):,} of {total:,} trials done'
@@ -66,10 +67,12 @@ def plot_progress(runs: pd.DataFrame, left: float = np.nan) -> go.Figure:
         height=104,
         bargap=0,
         title=title,
-        margin=dict(l=12, r=12, t=56, b=6),
-        xaxis=dict(visible=False, range=[0, max(1, total)]),
-        yaxis=dict(visible=False),
-        legend=dict(y=1.02, traceorder='normal'),
+        margin={'l': 12, 'r': 12, 't': 56, 'b': 6},
+        xaxis_visible=False,
+        xaxis_range=[0, max(1, total)],
+        yaxis_visible=False,
+        legend_y=1.02,
+        legend_traceorder='normal',
     )
     return style(fig)
 
@@ -139,7 +142,8 @@ def plot_run_curves(curves: pd.DataFrame, runs: pd.DataFrame, name: str, *, key:
             mode='lines+markers' if len(part) < 3 else 'lines',
             name='this run' if stands_out else words,
             showlegend=bool(group) and i < _MAX_NAMED and len(groups) > 1 and not stands_out,
-            line=dict(color=CATEGORIES[order.index(group) % len(CATEGORIES)], width=3 if stands_out else 1.5),
+            line_color=CATEGORIES[order.index(group) % len(CATEGORIES)],
+            line_width=3 if stands_out else 1.5,
             opacity=1 if stands_out else 0.25 if key else 0.85,
             hovertemplate=f'<b>{words}</b><br>step %{{x:,}}<br>%{{y:.4g}}<extra>%{{customdata}}</extra>',
         )
@@ -157,10 +161,11 @@ def _as_curves(fig: go.Figure, name: str, n: int, groups: Sequence[str]) -> go.F
     fig.update_layout(
         title=f'{pretty(name)} <span style="font-size:12px;color:{MUTED}">{words}</span>',
         height=380 + 18 * lines,
-        margin=dict(t=44, b=60 + 18 * lines, r=12),
-        xaxis=dict(title='step', rangemode='tozero'),
-        yaxis=dict(title=pretty(name)),
-        legend=dict(orientation='h', x=0, yref='container', y=0.01, yanchor='bottom', font_size=11),
+        margin={'t': 44, 'b': 60 + 18 * lines, 'r': 12},
+        xaxis_title='step',
+        xaxis_rangemode='tozero',
+        yaxis_title=pretty(name),
+        legend={'orientation': 'h', 'x': 0, 'yref': 'container', 'y': 0.01, 'yanchor': 'bottom', 'font_size': 11},
     )
     return style(fig)
 
@@ -184,5 +189,5 @@ def plot_failures(runs: pd.DataFrame) -> go.Figure:
     fig = go.Figure(go.Table(columnwidth=[1, 7, 4], header=header, cells=dict(values=cells, height=26, **look)))
     n, kinds = int(table['trials'].sum()), len(table)
     title = f'{n:,} trial{"s" * (n != 1)} failed' + (f', with {kinds} different errors' if kinds > 1 else '')
-    fig.update_layout(title=title, height=110 + 40 * max(1, len(shown)), margin=dict(l=12, r=12, t=44, b=8))
+    fig.update_layout(title=title, height=110 + 40 * max(1, len(shown)), margin={'l': 12, 'r': 12, 't': 44, 'b': 8})
     return style(fig)

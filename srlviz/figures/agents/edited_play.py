@@ -125,7 +125,8 @@ def plot_edited_play(scene: Mapping, *, title: str = '', width: int | None = Non
             xanchor='left',
             xshift=-100,
             showarrow=False,
-            font=dict(size=11, color=MUTED),
+            font_size=11,
+            font_color=MUTED,
             **middle,
         )
         _draw_band(fig, band, axis, n)
@@ -136,7 +137,7 @@ def plot_edited_play(scene: Mapping, *, title: str = '', width: int | None = Non
         width=width,
         title=title,
         showlegend=False,
-        margin=dict(l=112, r=10, t=head, b=40, autoexpand=False),
+        margin={'l': 112, 'r': 10, 't': head, 'b': 40, 'autoexpand': False},
     )
     return style(fig)
 
@@ -175,10 +176,10 @@ def _draw_band(fig: go.Figure, band: _Band, axis: str, n: int):
             yaxis=axis,
             mode='markers',
             hoverinfo='skip',
-            marker=dict(
-                size=7,
-                color=np.where(right > 0, RIGHT, np.where(right < 0, '#B3261E', LINE)),
-                symbol=np.where(right < 0, 'x', 'circle'),
-                line=dict(color='white', width=1),
-            ),
+            marker={
+                'size': 7,
+                'color': np.where(right > 0, RIGHT, np.where(right < 0, '#B3261E', LINE)),
+                'symbol': np.where(right < 0, 'x', 'circle'),
+                'line': {'color': 'white', 'width': 1},
+            },
         )

@@ -57,7 +57,7 @@ def plot_recall(table: pd.DataFrame, *, highlight: str | None = None, title: str
     table = table.assign(panel=table['task'].map(lambda task: _TITLES.get(task, task)))
     chance = table.drop_duplicates(['task', 'delay']).assign(model='chance', accuracy=lambda rows: rows['chance'])
     fig = plot_curves(
-        pd.concat([chance, table]).rename(columns=dict(model='label', accuracy='value')),
+        pd.concat([chance, table]).rename(columns={'model': 'label', 'accuracy': 'value'}),
         'delay',
         order=['chance', *models],
         colour=lambda model: MUTED if model == 'chance' else method_color(model),
@@ -69,10 +69,10 @@ def plot_recall(table: pd.DataFrame, *, highlight: str | None = None, title: str
         title=title,
     )
     fig.update_xaxes(type='category').update_yaxes(tickformat='.0%', dtick=0.25)
-    fig.update_traces(opacity=None, selector=dict(legendgroup='chance'))  # never pale
+    fig.update_traces(opacity=None, selector={'legendgroup': 'chance'})  # never pale
     for k, model in enumerate(models):
         marker = dict(symbol=SYMBOLS[k % len(SYMBOLS)], size=8)
-        fig.update_traces(mode='lines+markers', marker=marker, selector=dict(legendgroup=model))
+        fig.update_traces(mode='lines+markers', marker=marker, selector={'legendgroup': model})
     for k, task in enumerate(tasks):
         fig.layout[axis_name(k, 'xaxis')].title.text = _DELAYS.get(task, 'delay')
     return fig.update_layout(legend=LEGEND_RIGHT, margin_b=48)
@@ -87,7 +87,7 @@ def plot_recall_map(table: pd.DataFrame, *, title: str = '') -> go.Figure:
     """
     tasks = list(dict.fromkeys(table['task']))
     order = dict(model=_models_by_recall(table), task=tasks)
-    grid = score_grid(table.rename(columns=dict(accuracy='value')), 'model', ['task', 'delay'], order)
+    grid = score_grid(table.rename(columns={'accuracy': 'value'}), 'model', ['task', 'delay'], order)
     fig = plot_scores(
         grid,
         metric='accuracy',
@@ -102,7 +102,7 @@ def plot_recall_map(table: pd.DataFrame, *, title: str = '') -> go.Figure:
             title=title,
         ),
     )
-    return fig.update_traces(colorbar_tickformat='.0%', selector=dict(showscale=True))
+    return fig.update_traces(colorbar_tickformat='.0%', selector={'showscale': True})
 
 # %% ../../../nbs/07_figures/agents/01_memories.ipynb #3e1057c9
 def _log_ticks(low: float, high: float) -> dict[float, str]:
@@ -181,9 +181,9 @@ def _mark_starts(fig, starts, both: bool = False):
     "Draw dashed lines where episodes start, except at the first step"
     steps = () if starts is None else np.flatnonzero(np.asarray(starts, bool).reshape(-1)[1:]) + 1
     for s in steps:
-        fig.add_vline(x=s - 0.5, line=dict(color=INK, dash='dash', width=1.5))
+        fig.add_vline(x=s - 0.5, line_color=INK, line_dash='dash', line_width=1.5)
         if both:
-            fig.add_hline(y=s - 0.5, line=dict(color=INK, dash='dash', width=1.5))
+            fig.add_hline(y=s - 0.5, line_color=INK, line_dash='dash', line_width=1.5)
 
 
 def _check_starts(starts, T: int):
@@ -343,7 +343,7 @@ def plot_weights(weights, starts=None, *, other=None, names: Sequence[str] = (''
     look = dict(color=PALETTE[1], dash='dot', width=2.2, shape='hvh')
     fig = go.Figure(
         [
-            go.Bar(x=t, y=bars, width=0.86 * k, marker=dict(color=LINE, line_width=0), hovertemplate=hovers[0]),
+            go.Bar(x=t, y=bars, width=0.86 * k, marker_color=LINE, marker_line_width=0, hovertemplate=hovers[0]),
             go.Scatter(x=t[: len(line)], y=line, mode='lines', line=look, hovertemplate=hovers[1]),
         ]
     )

@@ -149,7 +149,7 @@ def plot_contamination(table: pd.DataFrame, *, title: str = '') -> go.Figure:
     panels = [table[table['quantity'] == q].assign(panel=words) for q, words in _QUANTITIES.items()]
     methods = list(dict.fromkeys(table['method']))
     fig = plot_curves(
-        pd.concat(panels).rename(columns=dict(method='label', median='value')),
+        pd.concat(panels).rename(columns={'method': 'label', 'median': 'value'}),
         't',
         dash=lambda method: _STROKES[methods.index(method) % len(_STROKES)],
         axes=('clean steps since', ''),
@@ -183,7 +183,8 @@ def plot_credit(gradients: np.ndarray, matters: np.ndarray | None = None, *, tit
             y=t,
             mode='markers',
             name='relevant observation',
-            marker=dict(size=max(2, min(8, 130 // len(G))), color=WRONG),
+            marker_size=max(2, min(8, 130 // len(G))),
+            marker_color=WRONG,
             hovertemplate='the answer of step %{y}<br>was seen at step %{x}<extra></extra>',
         )
     return fig.update_layout(showlegend=False)
@@ -199,7 +200,7 @@ def plot_credit_shares(table: pd.DataFrame, *, of: str = 'policy') -> go.Figure:
     """
     check_columns(table, ('method', 'of', 'share', 'chance'))
     check_names('of', [of], set(table['of']))
-    rows = table[table['of'] == of].rename(columns=dict(method='label', task='panel'))
+    rows = table[table['of'] == of].rename(columns={'method': 'label', 'task': 'panel'})
     share, chance = (rows.assign(series=name, value=rows[name]) for name in ('share', 'chance'))
     share = share.assign(hover=[f'<b>{m}</b><br>{v:.0%}' for m, v in zip(share['label'], share['value'])])
     chance = chance.assign(hover=[f'chance {v:.1%}' for v in chance['value']])

@@ -484,7 +484,7 @@ def plot_return_curves(
     tasks = [tasks] if isinstance(tasks, str) else tasks
     table = _curve_table(scores, best=best, tasks=tasks, methods=methods)
     table = table.sort_values('task', key=lambda t: t.map(_task_rank), kind='stable')
-    table = table.rename(columns=dict(task='panel', budget='steps'))
+    table = table.rename(columns={'task': 'panel', 'budget': 'steps'})
     table.loc[table['trials'] < 2, ['low', 'high']] = np.nan
     hover = [f'{m}</b>, {n} trials<b>' for m, n in zip(table['label'], table['trials'])]
     panels = list(table['panel'].unique())
@@ -594,7 +594,8 @@ def plot_return_boxes(
             boxmean=True,
             orientation='h',
             fillcolor=method_color(m),
-            line=dict(color=INK, width=1.4),
+            line_color=INK,
+            line_width=1.4,
             width=0.62,
             opacity=0.85,
             showlegend=False,
@@ -611,7 +612,7 @@ def plot_return_boxes(
     fig.update_layout(
         title=f'Normalized over {_count_tasks(table["task"].nunique())}, {words}',
         height=130 + 27 * len(labels),
-        margin=dict(l=86, r=12, t=66, b=54),
+        margin={'l': 86, 'r': 12, 't': 66, 'b': 54},
         dragmode=False,
     )
     return style(fig)
@@ -833,7 +834,7 @@ def plot_paper_agreement(
             y=mean.loc[tasks, m],
             mode='markers',
             name=m,
-            marker=dict(color=method_color(m), size=8, opacity=0.8, symbol=symbols),
+            marker={'color': method_color(m), 'size': 8, 'opacity': 0.8, 'symbol': symbols},
             customdata=[[t, 'difference', m] for t in tasks],
             hovertext=hover,
             hovertemplate='%{hovertext}<extra></extra>',
@@ -853,7 +854,8 @@ def plot_paper_agreement(
         title=f'{n} pair{"s" * (n != 1)} of task and memory',
         height=520,
         width=640,
-        margin=dict(t=56, r=130),
+        margin_t=56,
+        margin_r=130,
         dragmode=False,
         legend=LEGEND_RIGHT,
     )

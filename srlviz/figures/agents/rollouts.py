@@ -298,7 +298,8 @@ def _bars(values, name, **where) -> go.Bar | go.Scatter:
         x=np.arange(len(values)),
         y=values,
         name=name,
-        marker=dict(color=LINE, line_width=0),
+        marker_color=LINE,
+        marker_line_width=0,
         width=1,
         hovertemplate=f'<b>{name}</b> %{{y:.5~g}}<br>t %{{x}}<extra></extra>',
         **where,
@@ -506,13 +507,13 @@ def plot_rollout(
         fig.add_layout_image(source=frame_uri(frame), **at, **size)
     if t is not None:
         top = (inner - over) / inner
-        fig.add_shape(type='line', x0=t, x1=t, xref='x', y0=0, y1=top, yref='paper', line=dict(color=WRONG, width=2))
+        fig.add_shape(type='line', x0=t, x1=t, xref='x', y0=0, y1=top, yref='paper', line_color=WRONG, line_width=2)
     fig.update_layout(
         title=title,
         xaxis=dict(anchor=axis_name(len(places) - 1), showgrid=False, **steps),
         height=inner + head + _FOOT,
         showlegend=False,
-        margin=dict(l=margin, r=12, t=head, b=_FOOT),
+        margin={'l': margin, 'r': 12, 't': head, 'b': _FOOT},
         hovermode='closest',
     )
     return style(fig)

@@ -69,12 +69,12 @@ def _panels(pictures, captions, size, places, *, right=6, top=6, fit=False):
         if picture is not None:
             fig.add_trace(go.Image(source=frame_uri(picture), xaxis=f'x{a}', yaxis=f'y{a}', hoverinfo='skip'))
         at = dict(x=0, y=1, xref=f'x{a} domain', yref=f'y{a} domain', xanchor='left', yanchor='bottom')
-        fig.add_annotation(text=caption, showarrow=False, align='left', font=dict(size=13), **at)
+        fig.add_annotation(text=caption, showarrow=False, align='left', font_size=13, **at)
         if place[1] == 0:
             lines = max(lines, caption.count('<br>') + 1)
     above = top + 20 * lines
     fig.update_layout(
-        margin=dict(l=6, r=right, t=above, b=6),
+        margin={'l': 6, 'r': right, 't': above, 'b': 6},
         width=None if fit else round(wide + 6 + right),
         height=round(tall + above + 6),
     )
@@ -229,7 +229,7 @@ def plot_loss_map(
     fig.update_layout(coloraxis=_loss_axis(top, peak, chance, **place), title=title)
     if mean is not None:
         edges = dict(x0=-0.5, x1=size[1] - 0.5, y0=-0.5, y1=size[0] - 0.5)
-        fig.add_shape(type='rect', xref=f'x{axes[-1]}', yref=f'y{axes[-1]}', line=dict(color=GRID, width=1), **edges)
+        fig.add_shape(type='rect', xref=f'x{axes[-1]}', yref=f'y{axes[-1]}', line_color=GRID, line_width=1, **edges)
     if cell is not None:
         _outline_position(fig, cell, stride, field, axes, [] if previous is None else axes[:2])
     return style(fig)
@@ -351,7 +351,9 @@ def _row_of_frames(grid: _FrameGrid, i: int, method: str, table, frames, differs
         x=x_marks,
         y=[grid.at(i, 1)[1] + grid.height / 2] * len(ids),
         mode='markers',
-        marker=dict(size=grid.width * grid.zoom * 0.8, symbol='square', opacity=0),
+        marker_size=grid.width * grid.zoom * 0.8,
+        marker_symbol='square',
+        marker_opacity=0,
         hovertext=hover,
         hovertemplate='%{hovertext}<extra></extra>',
         customdata=ids,
@@ -414,7 +416,7 @@ def plot_neighbours(
         title=title,
         width=round(grid.wide * zoom) + 16,
         height=round(grid.tall * zoom) + (40 if title else 8),
-        margin=dict(l=8, r=8, t=36 if title else 4, b=4),
+        margin={'l': 8, 'r': 8, 't': 36 if title else 4, 'b': 4},
         dragmode=False,
         annotations=texts,
         shapes=keys,
@@ -489,7 +491,8 @@ def _byte_grid(z, text, hover, names, selected, title, colour, fit):
         mode='text',
         hoverinfo='skip',
         text=[f'<b>{words}</b>' if a in names else words for a, words in enumerate(text)],
-        textfont=dict(size=11 if fit else 12, color=inks),
+        textfont_size=11 if fit else 12,
+        textfont_color=inks,
     )
     # shapes are set all at once, because plotly checks all of them at each addition
     boxes = [_outline_of_byte(a, _CELL, 2.5) for a in names if a < n]
@@ -549,7 +552,7 @@ def plot_ram(
         x=[a % _COLUMNS + 0.36 for a in changed],
         y=[a // _COLUMNS - 0.3 for a in changed],
         mode='markers',
-        marker=dict(symbol='triangle-ne', size=9, color=WRONG, line=dict(color='black', width=1)),
+        marker={'symbol': 'triangle-ne', 'size': 9, 'color': WRONG, 'line': {'color': 'black', 'width': 1}},
         hoverinfo='skip',
     )
 
@@ -700,7 +703,7 @@ def plot_predictors(
             text=[f'{v:.2f}' for v in best['r2']],
             textposition='outside',
             cliponaxis=False,
-            marker=dict(color=[WRONG if a == selected else MUTED for a in best['address']]),
+            marker_color=[WRONG if a == selected else MUTED for a in best['address']],
             hovertext=[f'byte {n}<br>explains <b>{v:.1%}</b> of what changes there' for n, v in zip(names, best['r2'])],
             hovertemplate='%{hovertext}<extra></extra>',
         )
@@ -714,7 +717,7 @@ def plot_predictors(
         title=title,
         width=None if fit else 560,
         height=24 * n + 60 + (30 if title else 0),
-        margin=dict(l=150, r=16, t=36 if title else 6, b=48),
+        margin={'l': 150, 'r': 16, 't': 36 if title else 6, 'b': 48},
         dragmode=False,
     )
     return style(fig)

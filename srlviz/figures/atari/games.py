@@ -496,7 +496,7 @@ def plot_rank_change(
     )
     ticks = dict(tickvals=[0, 1], ticktext=['<b>raw codes</b>', '<b>standardized codes</b>'], range=[-0.1, 1.1])
     fig.update_traces(mode='lines+markers', marker_size=9).update_xaxes(**ticks)
-    return fig.update_layout(height=440, width=680, margin=dict(b=40, r=220), legend=LEGEND_RIGHT)
+    return fig.update_layout(height=440, width=680, margin_b=40, margin_r=220, legend=LEGEND_RIGHT)
 
 # %% ../../../nbs/07_figures/atari/00_games.ipynb #5edb0bff
 _ABLATIONS = ['st_dim', 'jsd_st_dim', 'gl_st_dim', 'global_t_dim', 'static_dim']
@@ -655,8 +655,8 @@ def _confusion_map(counts, labels, share, size):
         )
     )
     same, ends = dict(hoverinfo='skip', showlegend=False), [-0.5, n - 0.5]
-    fig.add_scatter(x=ends, y=ends, mode='lines', line=dict(color=MUTED, width=1), **same)
-    return fig.add_scatter(x=x, y=y, text=text, mode='text', textfont=dict(size=size, color=inks), **same)
+    fig.add_scatter(x=ends, y=ends, mode='lines', line_color=MUTED, line_width=1, **same)
+    return fig.add_scatter(x=x, y=y, text=text, mode='text', textfont_size=size, textfont_color=inks, **same)
 
 # %% ../../../nbs/07_figures/atari/00_games.ipynb #a531a29d
 def plot_confusion(confusion, *, factor: str = '', method: str = '', names: Sequence[str] = ()) -> go.Figure:
@@ -689,8 +689,9 @@ def plot_confusion(confusion, *, factor: str = '', method: str = '', names: Sequ
     fig.update_layout(
         height=side + 116,
         width=side + 150,
-        margin=dict(l=60, r=86, t=64, b=52),
+        margin={'l': 60, 'r': 86, 't': 64, 'b': 52},
         dragmode=False,
-        title=dict(text=title, font_size=14),
+        title_text=title,
+        title_font_size=14,
     )
     return style(fig)

@@ -102,18 +102,19 @@ def plot_failure_curves(
     fig.update_yaxes(range=[-0.02, 1.04], dtick=0.5, tickformat='.0%', title_standoff=2)
     lines, top = 17 * len(curves), 34 if title else 12
     fig.update_layout(
-        title=dict(text=title, font_size=14),
+        title_text=title,
+        title_font_size=14,
         height=height + lines + 20,
         dragmode=False,
-        margin=dict(l=52, r=10, t=top, b=72 + lines),
-        legend=dict(
-            title=dict(text='AUROC', font_size=11, side='top'),
-            tracegroupgap=0,
-            orientation='v',
-            y=-44 / (height - 52 - top),
-            yanchor='top',
-            font_size=11,
-        ),
+        margin={'l': 52, 'r': 10, 't': top, 'b': 72 + lines},
+        legend={
+            'title': {'text': 'AUROC', 'font_size': 11, 'side': 'top'},
+            'tracegroupgap': 0,
+            'orientation': 'v',
+            'y': -44 / (height - 52 - top),
+            'yanchor': 'top',
+            'font_size': 11,
+        },
     )
     return style(fig)
 
@@ -141,31 +142,34 @@ def plot_both_kinds(present: Sequence, predicted: Sequence, threshold: float, *,
                 y=sign * n / max(mine.sum(), 1) * 100,
                 width=edges[1] - edges[0],
                 name=f'{kind}, wrong' if wrong else kind,
-                marker=dict(color=WRONG if wrong else colour, line_width=0, pattern=pattern),
+                marker_color=WRONG if wrong else colour,
+                marker_line_width=0,
+                marker_pattern=pattern,
                 customdata=edges[:-1],
                 text=[str(k) for k in n],
                 textposition='none',
                 hovertemplate=f'{words}<extra></extra>',
             )
-    fig.add_vline(threshold, line=dict(color=INK, width=2), name='threshold')
+    fig.add_vline(threshold, line_color=INK, line_width=2, name='threshold')
     look = dict(text='detected ▸', xanchor='left', xshift=3)
     if threshold > edges[0] + 0.6 * (edges[-1] - edges[0]):  # more room on the left
         look = dict(text='◂ not detected', xanchor='right', xshift=-3)
     fig.add_annotation(showarrow=False, font_size=12, x=threshold, y=1, yref='y domain', yanchor='top', **look)
-    fig.add_hline(0, line=dict(color=INK, width=1))
+    fig.add_hline(0, line_color=INK, line_width=1)
     top = 1.06 * (max(np.abs(t.y).max() for t in fig.data) or 1)
     fig.update_yaxes(title='% of its kind', range=[-top, top], tickvals=[], showgrid=False)
     fig.update_xaxes(title='predicted', range=[edges[0], edges[-1]])
     counts = f'{present.sum():,} windows with the failure (up), {(~present).sum():,} without (down)'
     title = counts if title is None else title
     fig.update_layout(
-        title=dict(text=title, font_size=14),
+        title_text=title,
+        title_font_size=14,
         height=210,
         barmode='overlay',
         bargap=0,
         dragmode=False,
         showlegend=False,
-        margin=dict(l=36, r=10, t=32 if title else 8, b=44),
+        margin={'l': 36, 'r': 10, 't': 32 if title else 8, 'b': 44},
     )
     return style(fig)
 
@@ -201,7 +205,7 @@ def plot_calibration(
             name=label_words(label),
             line=_line_look(label, 2.4 if mine else 1.4),
             opacity=1 if mine else 0.7,
-            error_y=dict(type='data', array=errors, color=INK, thickness=1, width=3, visible=mine),
+            error_y={'type': 'data', 'array': errors, 'color': INK, 'thickness': 1, 'width': 3, 'visible': mine},
             customdata=table['n'],
             hovertemplate=f'{words}<extra></extra>',
         )
@@ -210,10 +214,11 @@ def plot_calibration(
     fig.add_trace(_chance(ends, ends))
     fig.update_xaxes(title=axes[0]).update_yaxes(title=axes[1])
     fig.update_layout(
-        title=dict(text=title, font_size=14),
+        title_text=title,
+        title_font_size=14,
         height=height,
         dragmode=False,
         showlegend=False,
-        margin=dict(l=56, r=10, t=32 if title else 10, b=44),
+        margin={'l': 56, 'r': 10, 't': 32 if title else 10, 'b': 44},
     )
     return style(fig)

@@ -309,19 +309,18 @@ def plot_traces(
             fig.add_trace(trace.update(yaxis=axis_name(i)))
     fig.update_layout({axis_name(i, 'yaxis'): _row_axis(i, tall, inner, categories[i]) for i in range(k)})
     fig.update_layout(
-        xaxis=dict(
-            title='time (s)' if hz else 'step t',
-            range=[start / rate, max(seconds, (start + 1) / rate)],
-            anchor=axis_name(k - 1),
-        ),
+        xaxis_title='time (s)' if hz else 'step t',
+        xaxis_range=[start / rate, max(seconds, (start + 1) / rate)],
+        xaxis_anchor=axis_name(k - 1),
         shapes=shapes,
         annotations=labels + [_heading(names[i], units[i], i) for i in range(k)],
-        title=dict(text=title, font_size=13),
+        title_text=title,
+        title_font_size=13,
         height=round(inner + head + 46),
         showlegend=False,
         hovermode='x',
         hoverdistance=-1,
-        margin=dict(l=64, r=14, t=head, b=46),
+        margin={'l': 64, 'r': 14, 't': head, 'b': 46},
     )
     return style(fig)
 
@@ -370,7 +369,8 @@ def _path(episode: Episode, y: str, hz: float) -> go.Scatter:
         y=v[keep].round(2),
         mode='lines',
         name='path',
-        line=dict(color=LINE, width=2.2),
+        line_color=LINE,
+        line_width=2.2,
         customdata=np.c_[keep, keep / hz],
         hovertemplate='%{y:.1f} m, %{x:.2f} km past the threshold<br>%{customdata[1]:.1f} s<extra></extra>',
     )
@@ -463,15 +463,18 @@ def _draw_path(episode, y, background, events, hz, against, words, axis, height,
         fig.add_trace(_path(against, y, hz).update(name=words, line_color=OVER[0]))
     fig.add_traces(_marked(episode, y, hz, events))
     fig.update_layout(
-        title=dict(text=title, font_size=13),
+        title_text=title,
+        title_font_size=13,
         height=height,
-        xaxis=dict(title='past the threshold (km)', range=_track_range(episode), zeroline=False),
+        xaxis_title='past the threshold (km)',
+        xaxis_range=_track_range(episode),
+        xaxis_zeroline=False,
         yaxis=dict(nticks=5) | axis,
         showlegend=False,
-        margin=dict(l=64, r=14, t=30, b=46),
+        margin={'l': 64, 'r': 14, 't': 30, 'b': 46},
     )
     at = dict(x=1, xref='x domain', xanchor='right', y=1, yref='y domain', yanchor='bottom')
-    fig.add_annotation(text=_path_key(fig.data), showarrow=False, font=dict(size=11, color=MUTED), **at)
+    fig.add_annotation(text=_path_key(fig.data), showarrow=False, font_size=11, font_color=MUTED, **at)
     return style(fig)
 
 # %% ../../../nbs/07_figures/landing/00_flights.ipynb #bc51d485
@@ -501,7 +504,9 @@ def plot_descent(
         y=glide_height(reach, beams),
         mode='lines',
         name=f'glide slope, {beams.slope:g}°',
-        line=dict(color=_BEAM, width=1.5, dash='dash'),
+        line_color=_BEAM,
+        line_width=1.5,
+        line_dash='dash',
         hovertemplate='glide slope %{y:.1f} m<extra></extra>',
     )
     ground = go.Scatter(
@@ -509,7 +514,8 @@ def plot_descent(
         y=[0, 0],
         mode='lines',
         name='runway',
-        line=dict(color=MUTED, width=6),
+        line_color=MUTED,
+        line_width=6,
         hovertemplate='runway<extra></extra>',
     )
     highest = max(float(np.nanmax(np.asarray(e.factors['height'], float))) for e in (episode, against or episode))
@@ -545,7 +551,8 @@ def plot_map(
         y=np.array([half, half, -half, -half, half]),
         fill='toself',
         fillcolor=GRID,
-        line=dict(color=MUTED, width=1),
+        line_color=MUTED,
+        line_width=1,
         mode='lines',
         name='runway',
         hoverinfo='skip',
@@ -555,7 +562,9 @@ def plot_map(
         y=[0, 0],
         mode='lines',
         name='centre line',
-        line=dict(color=MUTED, width=1, dash='dash'),
+        line_color=MUTED,
+        line_width=1,
+        line_dash='dash',
         hoverinfo='skip',
     )
     sideways = [np.asarray(e.factors['cross_track'], float) for e in (episode, against or episode)]
@@ -760,7 +769,9 @@ def _bars(outcome: str, rows: pd.DataFrame, names: Sequence[str]) -> go.Bar:
         opacity=0.6,
         customdata=rows['flight'],
         hovertext=[pretty(outcome).lower() + reason for reason in reasons],
-        marker=dict(color=_OUTCOMES.get(outcome, '#5B7FD1'), line_width=0, pattern=pattern),
+        marker_color=_OUTCOMES.get(outcome, '#5B7FD1'),
+        marker_line_width=0,
+        marker_pattern=pattern,
         hovertemplate='<b>%{y}</b><br>%{hovertext}, %{x:.1f} s<extra></extra>',
     )
 
@@ -813,6 +824,6 @@ def plot_fleet(table: pd.DataFrame, *, labels: Mapping[str, str] | None = None) 
         title=title,
         barmode='overlay',
         height=22 * len(rows) + 150,
-        margin=dict(l=150, r=14, t=100, b=46),
+        margin={'l': 150, 'r': 14, 't': 100, 'b': 46},
     )
     return style(fig)

@@ -233,8 +233,8 @@ def plot_errors(
     inner = rows * height
     fig.update_layout(
         height=inner + top + below,
-        margin=dict(l=64, r=14, t=top, b=below),
-        legend=dict(tracegroupgap=0, orientation='v', y=-40 / inner, yanchor='top', font_size=11),
+        margin={'l': 64, 'r': 14, 't': top, 'b': below},
+        legend={'tracegroupgap': 0, 'orientation': 'v', 'y': -40 / inner, 'yanchor': 'top', 'font_size': 11},
         hovermode='x',
         hoverdistance=-1,
         dragmode=False,

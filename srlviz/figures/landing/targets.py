@@ -644,7 +644,7 @@ def plot_predicted(
     x, start, flights = jitter(truth), windows['start'].to_numpy(), windows['flight'].astype(str).to_numpy()
     fig = go.Figure()
     ends = np.nanquantile(np.r_[truth, predicted], [0, 1])
-    fig.add_scatter(x=ends, y=ends, mode='lines', line=dict(color=MUTED, dash='dash', width=1.2), hoverinfo='skip')
+    fig.add_scatter(x=ends, y=ends, mode='lines', line_color=MUTED, line_dash='dash', line_width=1.2, hoverinfo='skip')
     hover = 'true <b>%{customdata[3]:.3~g}</b>, predicted <b>%{y:.3~g}</b> ' + unit
     hover += '<br>%{customdata[1]}, from %{customdata[4]} s<extra></extra>'
     others = dict(color=LINE, size=6, opacity=0.28 if mine.any() else 0.5)
@@ -659,10 +659,11 @@ def plot_predicted(
     of_unit = f' ({unit})' if unit else ''
     fig.update_xaxes(title=f'true {output_words(name)}{of_unit}').update_yaxes(title=f'predicted{of_unit}')
     fig.update_layout(
-        title=dict(text=title, font_size=13),
+        title_text=title,
+        title_font_size=13,
         height=360,
         showlegend=False,
         dragmode=False,
-        margin=dict(l=56, r=10, t=34, b=46),
+        margin={'l': 56, 'r': 10, 't': 34, 'b': 46},
     )
     return style(fig)

@@ -118,7 +118,7 @@ def plot_agreement(pairs: pd.DataFrame, *, title: str = '', width: int | None = 
     compared = {*known['a'], *known['b']}
     left_out = [label for label in labels if label not in compared] if compared else []
     pairs = pairs[~pairs['a'].isin(left_out) & ~pairs['b'].isin(left_out)]
-    mirrored = pairs[pairs['a'] != pairs['b']].rename(columns=dict(a='b', b='a'))
+    mirrored = pairs[pairs['a'] != pairs['b']].rename(columns={'a': 'b', 'b': 'a'})
     both = pd.concat([pairs, mirrored])
     about = {(r.a, r.b): r for r in both.itertuples()}
     grid = score_grid(both, 'a', 'b', order=dict(a=labels, b=labels))
