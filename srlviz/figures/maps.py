@@ -426,7 +426,9 @@ def map_colours(column: _MapValues) -> MapColours:
         n = _SHADES
         low = column.values[known].min()
         high = column.values[known].max()
-        colours = [_hex(c) for c in sample_colorscale(_SCALE, np.linspace(0, 1, n))]
+        colours = []
+        for shade in sample_colorscale(_SCALE, np.linspace(0, 1, n)):  # 'rgb(r, g, b)'
+            colours.append('#' + ''.join(f'{round(float(v)):02x}' for v in shade[4:-1].split(',')))
         share = (column.values - low) / (high - low) if high > low else np.where(known, 0.5, np.nan)
         numbers = np.where(known, np.nan_to_num(share) * (n - 1), n).round()
         title = f'{column.name} ({column.unit})' if column.unit else column.name
@@ -442,11 +444,6 @@ def map_colours(column: _MapValues) -> MapColours:
     if (numbers == n).any():
         legend = [*legend, (n, missing)]
     return MapColours(numbers.astype(np.uint16), [*colours, colour], legend, bar)
-
-
-def _hex(colour: str) -> str:
-    "Convert 'rgb(r, g, b)' to '#rrggbb'"
-    return '#' + ''.join(f'{round(float(v)):02x}' for v in colour[4:-1].split(','))
 
 # %% ../../nbs/07_figures/08_maps.ipynb #1edfdebc
 def map_note(map, n_drawn: int) -> str:

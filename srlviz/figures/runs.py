@@ -46,7 +46,9 @@ def plot_progress(runs: pd.DataFrame, left: float = np.nan) -> go.Figure:
     ----------
     runs : table of runs;  left : seconds until all have ended, NaN if unknown
     """
-    fig, counts, total = go.Figure(), runs['status'].value_counts(), len(runs)
+    counts = runs['status'].value_counts()
+    total = len(runs)
+    fig = go.Figure()
     for status, colour in _STATUS_COLORS.items():
         n = int(counts.get(status, 0))
         if n:
@@ -77,7 +79,9 @@ def plot_progress(runs: pd.DataFrame, left: float = np.nan) -> go.Figure:
     return style(fig)
 
 # %% ../../nbs/07_figures/06_runs.ipynb #9032eed0
-_MAX_POINTS, _MAX_POINTS_OF_FIGURE, _MAX_NAMED = 2000, 60_000, 8
+_MAX_POINTS = 2000  # of a curve
+_MAX_POINTS_OF_FIGURE = 60_000
+_MAX_NAMED = 8  # groups in the legend
 
 
 def _settings(runs: pd.DataFrame, names: Sequence[str]) -> list[str]:
@@ -99,7 +103,8 @@ def _run_groups(runs: pd.DataFrame) -> list[str]:
 
 def _joined_curves(rows: pd.DataFrame, max_points: int) -> pd.DataFrame:
     "Join the curves of several runs with gaps between them, decimated"
-    parts, each = [], max(4, max_points // rows['key'].nunique() - 1)
+    each = max(4, max_points // rows['key'].nunique() - 1)
+    parts = []
     for _, run in rows.groupby('key', sort=False):
         parts += [run.iloc[decimate(run['value'], each)], pd.DataFrame([{'value': np.nan}])]
     return pd.concat(parts[:-1], ignore_index=True)
@@ -183,11 +188,18 @@ def plot_failures(runs: pd.DataFrame) -> go.Figure:
     """Draw a table of the 12 most frequent errors of failed trials."""
     table = _count_failures(runs)
     shown = table.head(12)
-    look = dict(align='left', fill_color='rgba(0,0,0,0)', line_color=MUTED, font=dict(color=INK, size=12))
     cells = [shown['trials'], shown['error'].str.slice(0, 300), shown['parameters'].str.slice(0, 120)]
-    header = dict(values=['<b>trials</b>', '<b>error</b>', '<b>for example</b>'], **look)
-    fig = go.Figure(go.Table(columnwidth=[1, 7, 4], header=header, cells=dict(values=cells, height=26, **look)))
-    n, kinds = int(table['trials'].sum()), len(table)
+    drawn = go.Table(
+        columnwidth=[1, 7, 4],
+        header_values=['<b>trials</b>', '<b>error</b>', '<b>for example</b>'],
+        cells_values=cells,
+        cells_height=26,
+    )
+    for part in drawn.header, drawn.cells:
+        part.update(align='left', fill_color='rgba(0,0,0,0)', line_color=MUTED, font_color=INK, font_size=12)
+    fig = go.Figure(drawn)
+    n = int(table['trials'].sum())
+    kinds = len(table)
     title = f'{n:,} trial{"s" * (n != 1)} failed' + (f', with {kinds} different errors' if kinds > 1 else '')
     fig.update_layout(title=title, height=110 + 40 * max(1, len(shown)), margin={'l': 12, 'r': 12, 't': 44, 'b': 8})
     return style(fig)

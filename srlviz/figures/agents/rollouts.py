@@ -169,14 +169,6 @@ def joined(*strips: Strip) -> Strip:
     return Strip(np.concatenate(values, 1), names, groups, words, labels, colors)
 
 
-def _picked(strip: Strip, rows: Sequence[int]) -> Strip:
-    """Keep some rows of a strip, by number."""
-    names = [strip.names[i] for i in rows]
-    value_names = {n: strip.words[n] for n in names if n in strip.words}
-    groups = [strip.groups[i] for i in rows]
-    return strip._replace(values=strip.values[:, list(rows)], names=names, groups=groups, words=value_names)
-
-
 def thin(strip: Strip, rows: int = _MAX_ROWS) -> tuple[Strip, str]:
     """Reduce a strip to some rows; also returns a text that counts what was left out."""
     k = len(strip.names)
@@ -192,7 +184,14 @@ def thin(strip: Strip, rows: int = _MAX_ROWS) -> tuple[Strip, str]:
         others = f'{len(keep)} others' if left_out else f'{k}'
         left_out.append(f'{len(keep) - rows} of {others}')
         keep = keep[_spread([strip.groups[i] for i in keep], rows)]
-    return _picked(strip, keep), f"not drawn: {' and '.join(left_out)}"
+    names = [strip.names[i] for i in keep]
+    kept = strip._replace(
+        values=strip.values[:, keep],
+        names=names,
+        groups=[strip.groups[i] for i in keep],
+        words={name: strip.words[name] for name in names if name in strip.words},
+    )
+    return kept, f"not drawn: {' and '.join(left_out)}"
 
 
 def _spread(groups: Sequence[str], rows: int) -> np.ndarray:
