@@ -11,7 +11,7 @@ __all__ = ['PAPER_METHODS', 'CATEGORY_ORDER', 'GAME_ORDER', 'FACTORS', 'PROBE_OR
 
 # %% ../../nbs/07_figures/05_probe.ipynb #987b252b
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -267,17 +267,6 @@ def _row_words(key: tuple, game: str, sizes: Mapping[str, int]) -> str:
     is_total = group in ('all', FACTORS)
     return f'<b>{f"{game_title(game)}, mean of {_mean_of(group, sizes)}" if is_total else pretty(group)}</b>'
 
-
-def _tell(row: tuple, column: tuple, words: str, game: str, sizes: Mapping[str, int]) -> str:
-    "Add to the hover text what a mean is of, a doubt of the label, and the source of the paper's numbers"
-    group, target = row
-    words += f'<br>mean of {_mean_of(group, sizes)}' if target == 'mean' else ''
-    doubt = doubt_words(game, target)
-    words += f'<br>† {doubt}' if doubt else ''
-    if column[0] != 'paper':
-        return words
-    return words.replace('not measured', 'the paper gives no value per factor') + '<br>as printed in the paper'
-
 # %% ../../nbs/07_figures/05_probe.ipynb #c09195c4
 def plot_probe_heatmap(
     scores: pd.DataFrame,
@@ -318,10 +307,20 @@ def plot_probe_heatmap(
     of_cells = {}
     for (factor, method), of_cell in (remarks or {}).items():
         of_cells |= {(*row, 'srlviz', method): of_cell for row in grid.value.index if row[1] == factor}
+
+    def tell(row: tuple, column: tuple, words: str) -> str:
+        group, target = row
+        words += f'<br>mean of {_mean_of(group, sizes)}' if target == 'mean' else ''
+        doubt = doubt_words(game, target)
+        words += f'<br>† {doubt}' if doubt else ''
+        if column[0] != 'paper':
+            return words
+        return words.replace('not measured', 'the paper gives no value per factor') + '<br>as printed in the paper'
+
     return plot_scores(
         grid,
         metric=metric,
-        tell=partial(_tell, game=game, sizes=sizes),
+        tell=tell,
         remarks=of_cells,
         selected=selected and [None, selected[0], 'srlviz', selected[1]],
         layout=ScoreLayout(
@@ -526,7 +525,8 @@ def plot_probe_trace(
     title = f'<b>{factor}</b> predicted from {pretty(method)}{where}<br><sub>{summary}</sub>' if method else factor
     ends = [t.min() - 0.5, t.max() + 0.5] if len(t) else None
     fig.update_xaxes(title='step t', showgrid=False, range=ends)
-    fig.update_yaxes(title='' if len(names) else 'value', **category_ticks(names))
+    fig.update_yaxes(title='' if len(names) else 'value')
+    fig.update_yaxes(category_ticks(names))
     top = 72 if second is None else 90
     if traces[0].yaxis == 'y2':
         share = _BAND / max(height - top - 38, 40)

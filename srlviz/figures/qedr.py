@@ -250,12 +250,6 @@ def _choose_sizes(names, n_rows, width, height, margins, lines, titled=True) -> 
     return _MatrixSizes(wide, float(tall), left, right, top, bottom, panel, beside)
 
 
-def _letters_per_line(n: int, width: int | None, margins: bool) -> int:
-    "The number of letters in a line of text below a matrix"
-    room = _choose_sizes(['x'] * n, 1, width, None, margins, 0)
-    return int(max(_MIN_WIDTH, room.left + room.wide * n + room.beside) / 6.4)
-
-
 def _angle(wide: float, longest: int) -> int:
     "The angle of the names of factors"
     return 0 if 6.5 * longest < wide - 4 else -45 if wide >= 22 else -90
@@ -439,8 +433,8 @@ def _list_names(names: Sequence) -> str:
     return ', '.join(map(str, list(names)[:6])) + (', …' if len(names) > 6 else '') + f' ({len(names)})'
 
 
-def _size_words(importance, weights, threshold: float) -> str:
-    """Describe area and colour of the cells."""
+def _matrix_words(importance, weights, shown: _Arranged, threshold: float, constant=(), rows=None) -> list[str]:
+    """Describe area and colour of the cells, what a matrix shows, and what it leaves out."""
     largest = _relative_sizes(importance, weights)[2]
     words = 'importance'
     if weights is not None:
@@ -448,11 +442,7 @@ def _size_words(importance, weights, threshold: float) -> str:
         words = f'weight (orange below 0, blue above 0{", gray: a category" if unsigned else ""})'
     largest = number(largest) if largest >= 0.01 or not largest else f'{largest:.2g}'
     hidden = f'; below {100 * threshold:.2g}% of it hidden' if threshold else ''
-    return f'area and colour: {words}, the largest {largest}{hidden}'
-
-
-def _matrix_words(importance, weights, shown: _Arranged, threshold: float, constant=(), rows=None) -> list[str]:
-    """Describe what a matrix shows, and what it leaves out."""
+    cells = f'area and colour: {words}, the largest {largest}{hidden}'
     n = len(importance)
     used = n - len(shown.dead)
     parts = [f'{used} of {n} codes used' if used < n else f'{n} codes, all used']
@@ -462,7 +452,7 @@ def _matrix_words(importance, weights, shown: _Arranged, threshold: float, const
         parts.append(f'dead: {_list_names(importance.index[shown.dead])}')
     if len(shown.weak):
         parts.append(f'hidden completely: {_list_names(importance.index[shown.weak])}')
-    lines = [_size_words(importance, weights, threshold), '; '.join(parts)]
+    lines = [cells, '; '.join(parts)]
     if len(constant):
         lines.append(f'constant, not scored: {_list_names([_literal(shortened(str(c), 24)) for c in constant])}')
     return lines
@@ -525,7 +515,9 @@ def plot_qedr_matrix(
     if not len(shown.codes):
         raise ValueError(f"rows {rows} select none of the {len(all_rows.codes)} codes")
     names = [_literal(shortened(str(importance.columns[k]), 22)) for k in shown.factors]
-    letters = _letters_per_line(len(names), width, D is not None)
+    without_text = _choose_sizes(['x'] * len(names), 1, width, None, D is not None, 0)
+    wide = without_text.left + without_text.wide * len(names) + without_text.beside
+    letters = int(max(_MIN_WIDTH, wide) / 6.4)  # of a line below the matrix
     lines = []
     for text in [*_matrix_words(importance, weights, all_rows, threshold, constant, rows), *notes]:
         lines += broken_lines(text, letters).split('<br>')

@@ -202,33 +202,12 @@ def _spread(groups: Sequence[str], rows: int) -> np.ndarray:
     evenly = np.linspace(0, len(others) - 1, rows - alone.sum()).round().astype(int)
     return np.sort(np.r_[np.flatnonzero(alone), others[evenly]])
 
-# %% ../../../nbs/07_figures/agents/00_rollouts.ipynb #7982ba18
+# %% ../../../nbs/07_figures/agents/00_rollouts.ipynb #75c1c083
 def _pair_numbers(strips: Iterable[Strip]) -> dict[tuple, int]:
     """Number the pairs of named values, such as (clear, mine), (shut, open), in the order of a figure."""
     sets = dict.fromkeys(tuple(words) for s in strips for words in s.words.values())
     pairs = [words for words in sets if len(words) == 2 and not all(word.isdigit() for word in words)]
     return {words: k for k, words in enumerate(pairs)}
-
-
-def _scaled(strip: Strip, pairs: Mapping[tuple, int]) -> np.ndarray:
-    "Numbers from 0 to 1 over the range of their group; categories from 1 to 2, by value; NaN if unknown"
-    V = strip.values.astype(float)
-    out = np.zeros(strip.values.shape)
-    steps = _steps(strip)
-    sets = {}  # group -> rows of numbers that share a range
-    for i, (name, g) in enumerate(zip(strip.names, strip.groups)):
-        if name in strip.words:
-            words = tuple(strip.words[name])
-            colors = []
-            for k, word in enumerate(words):
-                colors.append(strip.colors.get(word) or category_color(k, len(words), pairs.get(words, 0)))
-            out[:, i] = _category_position(V[:, i], colors, steps)
-        else:
-            sets.setdefault(g or (i,), []).append(i)
-    for at in sets.values():
-        low, high = np.nanmin(V[:, at]), np.nanmax(V[:, at])
-        out[:, at] = (V[:, at] - low) / (high - low or 1) * (0.99 if strip.words else 1)  # 1 is the first category
-    return out
 
 
 def _steps(strip: Strip) -> list[str]:
@@ -251,6 +230,27 @@ def _colorscale(steps: Sequence[str]) -> list:
     for k, colour in enumerate(steps):
         scale += [[0.5 + 0.5 * k / n, colour], [0.5 + 0.5 * (k + 1) / n, colour]]
     return scale
+
+# %% ../../../nbs/07_figures/agents/00_rollouts.ipynb #6e8efc67
+def _scaled(strip: Strip, pairs: Mapping[tuple, int]) -> np.ndarray:
+    "Numbers from 0 to 1 over the range of their group; categories from 1 to 2, by value; NaN if unknown"
+    V = strip.values.astype(float)
+    out = np.zeros(strip.values.shape)
+    steps = _steps(strip)
+    sets = {}  # group -> rows of numbers that share a range
+    for i, (name, g) in enumerate(zip(strip.names, strip.groups)):
+        if name in strip.words:
+            words = tuple(strip.words[name])
+            colors = []
+            for k, word in enumerate(words):
+                colors.append(strip.colors.get(word) or category_color(k, len(words), pairs.get(words, 0)))
+            out[:, i] = _category_position(V[:, i], colors, steps)
+        else:
+            sets.setdefault(g or (i,), []).append(i)
+    for at in sets.values():
+        low, high = np.nanmin(V[:, at]), np.nanmax(V[:, at])
+        out[:, at] = (V[:, at] - low) / (high - low or 1) * (0.99 if strip.words else 1)  # 1 is the first category
+    return out
 
 
 def _value_words(strip: Strip, t: np.ndarray) -> np.ndarray:
@@ -290,14 +290,15 @@ def heat_trace(strip: Strip, pairs: Mapping[tuple, int] | None = None, **where) 
     return trace.update(customdata=strip.values[t].T.astype(np.float32), zmax=1, colorscale=SEQUENTIAL)
 
 # %% ../../../nbs/07_figures/agents/00_rollouts.ipynb #391b9b30
-def _line(values, name, **where) -> go.Scatter:
-    return line_trace(values, name).update(line=dict(width=1.7, shape='hvh'), **where)
+def _line(values, name) -> go.Scatter:
+    "A line that changes in the middle between two steps"
+    return line_trace(values, name).update(line_width=1.7, line_shape='hvh')
 
 
-def _bars(values, name, **where) -> go.Bar | go.Scatter:
+def _bars(values, name, yaxis: str) -> go.Bar | go.Scatter:
     "One bar per step, or a line if there are too many"
     if len(values) > _MAX_STEPS:
-        return _line(values, name, **where)
+        return _line(values, name).update(yaxis=yaxis)
     return go.Bar(
         x=np.arange(len(values)),
         y=values,
@@ -306,7 +307,7 @@ def _bars(values, name, **where) -> go.Bar | go.Scatter:
         marker_line_width=0,
         width=1,
         hovertemplate=f'<b>{name}</b> %{{y:.5~g}}<br>t %{{x}}<extra></extra>',
-        **where,
+        yaxis=yaxis,
     )
 
 # %% ../../../nbs/07_figures/agents/00_rollouts.ipynb #46e5b05c

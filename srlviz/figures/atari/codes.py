@@ -176,17 +176,6 @@ def _loss_axis(top, peak, chance) -> dict:
     return {'colorscale': _HEAT, 'cmin': 0, 'cmax': top, 'colorbar': bar}
 
 # %% ../../../nbs/07_figures/atari/01_codes.ipynb #91191c9a
-def _check_maps(loss, previous, now, mean) -> tuple:
-    "Check the maps and the frames; returns the maps"
-    loss = np.asarray(loss, float)
-    mean = None if mean is None else np.asarray(mean, float)
-    if loss.ndim != 2 or (mean is not None and mean.shape != loss.shape):
-        raise ValueError(f"loss and mean are both (h, w), got {loss.shape} and {np.shape(mean)}")
-    if (previous is None) != (now is None):
-        raise ValueError("previous and now: give both frames, or neither")
-    return loss, mean
-
-
 def _outline_position(fig, cell, stride, field, axes, over):
     "Outline a position on all axes, and its receptive field on those of frames"
     x0, y0, x1, y1 = _patch_box(*cell, stride=stride, field=field)
@@ -231,7 +220,12 @@ def plot_loss_map(
     -------
     Figure; each position carries `customdata` (row, column)
     """
-    loss, mean = _check_maps(loss, previous, now, mean)
+    loss = np.asarray(loss, float)
+    mean = None if mean is None else np.asarray(mean, float)
+    if loss.ndim != 2 or (mean is not None and mean.shape != loss.shape):
+        raise ValueError(f"loss and mean are both (h, w), got {loss.shape} and {np.shape(mean)}")
+    if (previous is None) != (now is None):
+        raise ValueError("previous and now: give both frames, or neither")
     if previous is None:
         pictures = [None]
         words = ['loss']

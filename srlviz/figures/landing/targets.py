@@ -208,7 +208,9 @@ def target_grid(
             raise ValueError("source 'ours': scores has rows of the paper only")
         protocol = known[0] if protocol is None else protocol
         check_names('head', [protocol], known)
-    _check_one_data(rows)
+    if 'data' in rows and rows['data'].nunique() > 1:  # and MEAN differs between data sets
+        found = ', '.join(map(repr, rows['data'].unique()[:4]))
+        raise ValueError(f"scores differ in data ({found}), and so in MEAN; give one: scores[scores['data'] == ...]")
     is_mean = rows['method'] == MEAN
     of_head = rows['protocol'] == protocol
     mean_rows = rows[is_mean & of_head] if (is_mean & of_head).any() else rows[is_mean]
@@ -231,13 +233,6 @@ def target_grid(
         count = by.size().unstack('target').reindex(index, columns=targets)
     chance = getattr(find_metric(metric), 'chance', None)  # the score of a constant, by definition
     return TargetGrid(value, count, mean.reindex(targets).fillna(np.nan if chance is None else chance), metric)
-
-
-def _check_one_data(rows):
-    "Check that all rows are of one data set, because MEAN differs between data sets"
-    if 'data' in rows and rows['data'].nunique() > 1:
-        found = ', '.join(map(repr, rows['data'].unique()[:4]))
-        raise ValueError(f"scores differ in data ({found}), and so in MEAN; give one: scores[scores['data'] == ...]")
 
 
 def _check_one_row_per_cell(rows):

@@ -136,24 +136,6 @@ def _name_references(fig, references: Mapping[str, float], ends):
         )
 
 # %% ../../../nbs/07_figures/scores/01_intervals.ipynb #87f643f3
-_BETWEEN = 60  # pixels between panels, for an axis and the next title
-
-
-def _spans(spans: pd.DataFrame, positions: Mapping) -> go.Scatter:
-    "Gray bars on lines"
-    x, y = [], []
-    for r in spans.itertuples():
-        if r.label in positions:
-            x += [r.low, r.high, None]
-            y += [positions[r.label]] * 2 + [None]
-    return go.Scatter(x=x, y=y, mode='lines', line_color=GRID, line_width=6, hoverinfo='skip', showlegend=False)
-
-
-def _of(table: pd.DataFrame, column: str, value: str) -> pd.DataFrame:
-    "The rows of a panel or a series; all if the table has no such column"
-    return table[table[column] == value] if column in table else table
-
-
 def _finish(fig, inner: int, headed: bool, title: str, notes: Sequence[str]) -> go.Figure:
     "Set height, title, legend and notes; `inner` is the height of all panels, `headed` whether words stand above them"
     named = sum(bool(t.showlegend) for t in fig.data) > 1
@@ -175,6 +157,24 @@ def _finish(fig, inner: int, headed: bool, title: str, notes: Sequence[str]) -> 
     for note in filter(None, notes):
         lines += broken_lines(note, int((fig.layout.width or 900) / 6.4)).split('<br>')
     return style(add_notes(fig, *lines))
+
+# %% ../../../nbs/07_figures/scores/01_intervals.ipynb #c602143c
+_BETWEEN = 60  # pixels between panels, for an axis and the next title
+
+
+def _spans(spans: pd.DataFrame, positions: Mapping) -> go.Scatter:
+    "Gray bars on lines"
+    x, y = [], []
+    for r in spans.itertuples():
+        if r.label in positions:
+            x += [r.low, r.high, None]
+            y += [positions[r.label]] * 2 + [None]
+    return go.Scatter(x=x, y=y, mode='lines', line_color=GRID, line_width=6, hoverinfo='skip', showlegend=False)
+
+
+def _of(table: pd.DataFrame, column: str, value: str) -> pd.DataFrame:
+    "The rows of a panel or a series; all if the table has no such column"
+    return table[table[column] == value] if column in table else table
 
 
 def plot_intervals(

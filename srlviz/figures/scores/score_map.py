@@ -584,9 +584,6 @@ def add_caption(fig: go.Figure, words: str) -> go.Figure:
     return fig
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #902cedc0
-_SHORT = 90  # pixels of a colour bar on which only the ends have room
-
-
 def _of_metric(scores: pd.DataFrame, metric: str | None) -> tuple[pd.DataFrame, str]:
     "Pick the rows of a metric; None is the only metric of the table"
     known = list(scores['metric'].unique())
@@ -595,6 +592,9 @@ def _of_metric(scores: pd.DataFrame, metric: str | None) -> tuple[pd.DataFrame, 
     metric = known[0] if metric is None else metric
     check_names('metric', [metric], known)
     return scores[scores['metric'] == metric], metric
+
+# %% ../../../nbs/07_figures/scores/00_score_map.ipynb #6b738a99
+_SHORT = 90  # pixels of a colour bar on which only the ends have room
 
 
 def plot_scores(
