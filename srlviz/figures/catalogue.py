@@ -19,7 +19,9 @@ from .scores.score_map import shortened
 from .style import INK, style
 
 # %% ../../nbs/07_figures/10_catalogue.ipynb #b098c6db
-_GAP, _NAME, _HEADING = 6, 16, 34  # pixels between pictures, of a name below a picture, and of a heading
+_GAP = 6  # pixels between pictures
+_NAME = 16  # pixels of a name below a picture
+_HEADING = 34  # pixels of a heading
 
 
 def plot_gallery(
@@ -34,7 +36,9 @@ def plot_gallery(
     zoom : pixels on the screen for each pixel of a picture
     """
     height, width, _ = next(iter(next(iter(groups.values())).values())).shape
-    headings, names, rows = [], [], []
+    headings = []
+    names = []
+    rows = []
     y = 0
     for heading, pictures in groups.items():
         headings.append((0, y + _HEADING / 2, f'<b>{heading}</b>'))
@@ -62,19 +66,19 @@ def plot_gallery(
             text=[shortened(text, letters) if words is names else text for _, _, text in words],
             mode='text',
             textposition=anchor,
-            textfont=dict(size=size, color=INK),
+            textfont_size=size,
+            textfont_color=INK,
             hovertext=[text for _, _, text in words],
             hoverinfo='text' if words is names else 'skip',
             showlegend=False,
         )
-    still = dict(visible=False, fixedrange=True)
+    fig.update_xaxes(visible=False, fixedrange=True, range=[0, across])
+    fig.update_yaxes(visible=False, fixedrange=True, range=[y, 0])
     fig.update_layout(
         title=title,
-        xaxis=dict(range=[0, across], **still),
-        yaxis=dict(range=[y, 0], **still),
         width=int(across * zoom) + 16,
         height=int(y * zoom) + 56,
-        margin=dict(l=8, r=8, t=44, b=12),
+        margin={'l': 8, 'r': 8, 't': 44, 'b': 12},
         dragmode=False,
     )
     return style(fig)

@@ -96,32 +96,34 @@ def _mark_pieces(x, y, width: int, height: int, x0=0, y0=0) -> tuple[np.ndarray,
     return tuple(pieces.transpose(0, 2, 1).reshape(2, -1) for pieces in (points, lines))
 
 # %% ../../nbs/07_figures/04_frames.ipynb #f0cdddfb
-def _mark_trace(name, xy, mode, colour, width, size, **look):
+def _mark_trace(name, xy, mode, colour, width, size) -> go.Scatter:
     "The marks of one name in one colour"
     return go.Scatter(
         x=[None if np.isnan(v) else v for v in xy[0].tolist()],
         y=[None if np.isnan(v) else v for v in xy[1].tolist()],
         name=pretty(name),
         mode=mode,
-        line=dict(color=colour, width=width),
-        marker=dict(symbol='circle-open', size=size, color=colour, line=dict(width=width)),
+        line_color=colour,
+        line_width=width,
+        marker={'symbol': 'circle-open', 'size': size, 'color': colour, 'line': {'width': width}},
         legendgroup=name,
         hovertemplate=f'<b>{pretty(name)}</b><extra></extra>',
-        **look,
     )
 
 
 def _mark_traces(marks, width, height, x0=0, y0=0, size=11):
     "Draw each mark twice, a dark rim and the colour. x0, y0 hold one offset per row of marks."
-    x0, y0 = np.broadcast_to(x0, len(marks)), np.broadcast_to(y0, len(marks))
+    x0 = np.broadcast_to(x0, len(marks))
+    y0 = np.broadcast_to(y0, len(marks))
     traces = []
     for name, colour in mark_colors(marks['name']).items():
         rows = (marks['name'] == name).to_numpy()
         x, y = (marks.loc[rows, c].to_numpy(float) for c in 'xy')
         for xy, mode in zip(_mark_pieces(x, y, width, height, x0[rows], y0[rows]), ('markers', 'lines')):
             if xy.size:
-                rim = _mark_trace(name, xy, mode, 'rgba(0,0,0,.75)', 4.5, size, showlegend=False, hoverinfo='skip')
-                traces += [rim, _mark_trace(name, xy, mode, colour, 2, size, showlegend=True)]
+                rim = _mark_trace(name, xy, mode, 'rgba(0,0,0,.75)', 4.5, size)
+                traces.append(rim.update(showlegend=False, hoverinfo='skip'))
+                traces.append(_mark_trace(name, xy, mode, colour, 2, size).update(showlegend=True))
     return traces
 
 # %% ../../nbs/07_figures/04_frames.ipynb #ab9733ff
@@ -134,19 +136,21 @@ def plot_frame(frame, marks=None, *, zoom: float = 2, title: str = '') -> go.Fig
     marks : table with columns name, x, y in pixels; NaN where one coordinate is unknown
     zoom : screen pixels per pixel of the frame
     """
-    frame, marks = check_frame(frame), check_marks(marks)
+    frame = check_frame(frame)
+    marks = check_marks(marks)
     height, width = frame.shape[:2]
     image = go.Image(source=frame_uri(frame), hovertemplate='x %{x}, y %{y}<extra></extra>')
     fig = go.Figure([image, *_mark_traces(marks, width, height)])
     fig.update_xaxes(visible=False, range=[-0.5, width - 0.5], constrain='domain')
     fig.update_yaxes(visible=False, range=[height - 0.5, -0.5], scaleanchor='x', constrain='domain')
-    legend, top = 170 if len(marks) else 0, 40 if title else 4
+    legend = 170 if len(marks) else 0
+    top = 40 if title else 4
     fig.update_layout(
         title=title,
         width=int(width * zoom) + legend + 8,
         height=int(height * zoom) + top + 4,
-        margin=dict(l=4, r=4 + legend, t=top, b=4),
-        legend=dict(orientation='v', x=1.02, y=1, yanchor='top'),
+        margin={'l': 4, 'r': 4 + legend, 't': top, 'b': 4},
+        legend={'orientation': 'v', 'x': 1.02, 'y': 1, 'yanchor': 'top'},
     )
     return style(fig)
 
@@ -166,15 +170,19 @@ def line_trace(
     values = np.asarray(values)
     values = values.astype(values.dtype if values.dtype.kind == 'f' else float)
     keep = decimate(values)
-    x, time = start + keep, 't %{x}'
+    x = start + keep
+    time = 't %{x}'
     if rate != 1:
-        x, time = np.round(x / rate, 3), '%{x} s'
+        x = np.round(x / rate, 3)
+        time = '%{x} s'
     return go.Scatter(
         x=x,
         y=values[keep],
         mode='lines',
         name=name,
-        line=dict(color=colour, width=1.5, shape='hv' if step else 'linear'),
+        line_color=colour,
+        line_width=1.5,
+        line_shape='hv' if step else 'linear',
         connectgaps=False,
         hovertemplate=f'<b>{name}</b> %{{y:.5~g}} {unit}<br>{time}<extra></extra>',
     )
@@ -212,14 +220,23 @@ def _over_traces(over: Sequence[Over], start: int = 0, axis: int = 1) -> tuple[l
     -------
     traces, layout : list of traces; dict to update a layout with
     """
-    left, right = axis_name(axis - 1), axis_name(axis)
-    traces, layout = [], {}
+    left = axis_name(axis - 1)
+    right = axis_name(axis)
+    traces = []
+    layout = {}
     for line, colour in zip(over, OVER):
         trace = line_trace(line.values, pretty(line.words), line.unit, start=start, step=line.step, colour=colour)
         traces.append(trace.update(xaxis=left.replace('y', 'x'), yaxis=right if line.right else left))
         if line.right:
-            look = dict(side='right', overlaying=left, tickmode='auto', nticks=5, showgrid=False)
-            layout[right.replace('y', 'yaxis')] = look | dict(title=line.unit or None) | category_ticks(line.names)
+            layout[right.replace('y', 'yaxis')] = {
+                'title': line.unit or None,
+                'side': 'right',
+                'overlaying': left,
+                'tickmode': 'auto',
+                'nticks': 5,
+                'showgrid': False,
+                **category_ticks(line.names),
+            }
     return traces, layout
 
 
@@ -229,7 +246,7 @@ _MAX_TICKS = 12
 def category_ticks(names: Sequence[str]) -> dict:
     """Make the ticks of a category: the names of its values, of many every second, third, ... one."""
     shown = range(0, len(names), -(-len(names) // _MAX_TICKS) or 1)
-    return dict(tickvals=list(shown), ticktext=[names[k] for k in shown]) if len(names) else {}
+    return {'tickvals': list(shown), 'ticktext': [names[k] for k in shown]} if len(names) else {}
 
 # %% ../../nbs/07_figures/04_frames.ipynb #731c799f
 def _last_step(values, start: int, over: Sequence[Over]) -> float:
@@ -267,19 +284,26 @@ def plot_factor_strip(
     more, axes = _over_traces(over, start)
     fig = go.Figure([line_trace(values, pretty(name), unit, start=start, step=step), *more])
     if t is not None:
-        fig.add_vline(t, line=dict(color=WRONG, width=2))
+        fig.add_vline(t, line_color=WRONG, line_width=2)
         if start <= t < start + len(values):
-            marker = dict(color=WRONG, size=9, line=dict(color='white', width=1.5))
-            fig.add_scatter(x=[t], y=[float(values[t - start])], mode='markers', marker=marker, hoverinfo='skip')
+            fig.add_scatter(
+                x=[t],
+                y=[float(values[t - start])],
+                mode='markers',
+                marker={'color': WRONG, 'size': 9, 'line': {'color': 'white', 'width': 1.5}},
+                hoverinfo='skip',
+            )
+    fig.update_layout(axes)
     heading = ' &nbsp; '.join(filter(None, [pretty(name), line_key([words, *(line.words for line in over)])]))
     fig.update_layout(
-        xaxis=dict(title='step t', range=[start - 0.5, _last_step(values, start, over)], showgrid=False),
-        yaxis=dict(title=unit or None, nticks=5) | category_ticks(names),
-        **axes,
+        xaxis_title='step t',
+        xaxis_range=[start - 0.5, _last_step(values, start, over)],
+        xaxis_showgrid=False,
+        yaxis={'title': unit or None, 'nticks': 5, **category_ticks(names)},
         height=height,
         showlegend=False,
-        margin=dict(l=48, r=12, t=26, b=40),
-        title=dict(text=heading, font_size=13, x=0, pad=dict(l=12, t=6)),
+        margin={'l': 48, 'r': 12, 't': 26, 'b': 40},
+        title={'text': heading, 'font_size': 13, 'x': 0, 'pad': {'l': 12, 't': 6}},
         hovermode='x',
         hoverdistance=-1,
     )
@@ -298,24 +322,52 @@ def _montage(frames, columns, gap):
     return sheet, corners
 
 # %% ../../nbs/07_figures/04_frames.ipynb #a4946291
-def _add_strip(fig, values, t, start, height, over, names, name, unit, step):
+def _add_strip(fig, strip: Over, t: Sequence[int], start: int, height: float, over: Sequence[Over]):
     "Draw a factor below a sheet, with steps t marked; `height` is its share of the figure."
+    line = line_trace(strip.values, pretty(strip.words), strip.unit, start=start, step=strip.step)
     more, axes = _over_traces(over, start, axis=2)
-    strip = line_trace(values, pretty(name), unit, start=start, step=step).update(xaxis='x2', yaxis='y2')
-    fig.add_traces([trace.update(showlegend=False) for trace in (strip, *more)])
+    fig.add_traces([trace.update(showlegend=False) for trace in (line.update(xaxis='x2', yaxis='y2'), *more)])
     for i in t:
-        line = dict(color=MUTED, width=1, dash='dot')
-        fig.add_shape(type='line', x0=i, x1=i, xref='x2', y0=0, y1=1, yref='y2 domain', line=line)
-    title = f'{pretty(name)} ({unit})' if unit else pretty(name)
+        fig.add_shape(
+            type='line',
+            x0=i,
+            x1=i,
+            xref='x2',
+            y0=0,
+            y1=1,
+            yref='y2 domain',
+            line_color=MUTED,
+            line_width=1,
+            line_dash='dot',
+        )
     fig.update_layout(
-        xaxis2=dict(title='step t', anchor='y2', showgrid=False, range=[start - 0.5, _last_step(values, start, over)]),
-        yaxis2=dict(domain=[0, height], anchor='x2', nticks=4, title=dict(text=title)) | category_ticks(names),
-        **{axis: look | dict(anchor='x2') for axis, look in axes.items()},
+        xaxis2={
+            'title': 'step t',
+            'anchor': 'y2',
+            'showgrid': False,
+            'range': [start - 0.5, _last_step(strip.values, start, over)],
+        },
+        yaxis2={
+            'title': f'{pretty(strip.words)} ({strip.unit})' if strip.unit else pretty(strip.words),
+            'anchor': 'x2',
+            'domain': [0, height],
+            'nticks': 4,
+            **category_ticks(strip.names),
+        },
     )
+    fig.update_layout({axis: {**look, 'anchor': 'x2'} for axis, look in axes.items()})
     if over:
-        key = line_key([pretty(name), *(line.words for line in over)])
-        at = dict(x=0, xref='x2 domain', y=1, yref='y2 domain', xanchor='left', yanchor='bottom', showarrow=False)
-        fig.add_annotation(text=key, font_size=12, **at)
+        fig.add_annotation(
+            text=line_key([pretty(strip.words), *(line.words for line in over)]),
+            x=0,
+            xref='x2 domain',
+            xanchor='left',
+            y=1,
+            yref='y2 domain',
+            yanchor='bottom',
+            showarrow=False,
+            font_size=12,
+        )
 
 
 def _check_sheet(frames) -> list[np.ndarray]:
@@ -357,11 +409,13 @@ def plot_contact_sheet(
     names : of the values 0, 1, 2, ... of a category
     over : further lines in the strip
     """
-    frames, marks = _check_sheet(frames), check_marks(marks, 't')
+    frames = _check_sheet(frames)
+    marks = check_marks(marks, 't')
     t = list(range(len(frames)) if t is None else t)
     captions = captions or [f't = {i}' for i in t]
     height, width = frames[0].shape[:2]
-    columns, lines = min(columns, len(frames)), max(c.count('<br>') + 1 for c in captions)
+    columns = min(columns, len(frames))
+    lines = max(c.count('<br>') + 1 for c in captions)
     gap = max(24, height // 10, int((15 * lines + 6) / zoom))  # pixels of a frame; room for the captions
     sheet, corners = _montage(frames, columns, gap)
     png = io.BytesIO()
@@ -372,22 +426,34 @@ def plot_contact_sheet(
     rings = _mark_traces(shown, width, height, at[:, 0], at[:, 1], size=8)
     fig = go.Figure([go.Image(source=picture, hoverinfo='skip'), *rings])
     for (x, y), text in zip(corners, captions):
-        look = dict(showarrow=False, yanchor='bottom', font=dict(size=12))
-        fig.add_annotation(x=x + width / 2 - 0.5, y=y - 1, text=text, **look)
+        fig.add_annotation(text=text, x=x + width / 2 - 0.5, y=y - 1, yanchor='bottom', showarrow=False, font_size=12)
     # screen pixels: the strip and the space above it, everything that is drawn, the margins
     strip, between, bottom, left = (0, 0, 6, 8) if values is None else (90, 16, 52, 64)
-    inner, top = (sheet.shape[0] + gap) * zoom + strip + between, 12 + 26 * bool(title) + 26 * bool(len(shown))
-    still = dict(visible=False, constrain='domain')
-    ends = dict(range=[sheet.shape[0] - 0.5, -gap - 0.5], domain=[(strip + between) / inner, 1])
+    inner = (sheet.shape[0] + gap) * zoom + strip + between
+    top = 12 + 26 * bool(title) + 26 * bool(len(shown))
     fig.update_layout(
-        xaxis=dict(**still, range=[-0.5, sheet.shape[1] - 0.5], constraintoward='left'),
-        yaxis=dict(**still, **ends, scaleanchor='x', constraintoward='top'),
+        xaxis={
+            'visible': False,
+            'range': [-0.5, sheet.shape[1] - 0.5],
+            'constrain': 'domain',
+            'constraintoward': 'left',
+        },
+        yaxis={
+            'visible': False,
+            'range': [sheet.shape[0] - 0.5, -gap - 0.5],
+            'domain': [(strip + between) / inner, 1],
+            'scaleanchor': 'x',
+            'constrain': 'domain',
+            'constraintoward': 'top',
+        },
         title=title,
         width=round(sheet.shape[1] * zoom) + left + 12,
         height=round(inner) + top + bottom,
-        margin=dict(l=left, r=12, t=top, b=bottom),
-        legend=dict(y=1, yanchor='bottom'),
+        margin={'l': left, 'r': 12, 't': top, 'b': bottom},
+        legend_y=1,
+        legend_yanchor='bottom',
     )
     if values is not None:
-        _add_strip(fig, values, t, start, strip / inner, over, names, name, unit, step)
+        factor = Over(name, values, step=step, unit=unit, names=names)
+        _add_strip(fig, factor, t, start, strip / inner, over)
     return style(fig)

@@ -24,12 +24,8 @@ from .markup import text_length
 from .pictures import draw_figure, on_paper
 
 # %% ../../nbs/07_figures/12_paper.ipynb #21ed7dfb
-WIDTHS = dict(column=3.25, page=6.75)  # inches, as in the style of ICML
-_LETTER, _SMALL, _IN_CELLS = 12, 10.5, 7.5  # pixels of letters: 8 points; at least 7; in narrow cells at least 5
-_LINE = 16  # pixels of a line of letters
+WIDTHS = {'column': 3.25, 'page': 6.75}  # inches, as in the style of ICML
 _INCH = 108  # pixels
-_FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
-_MAX_VECTOR = 20_000  # points of a trace that are drawn as shapes; more become one picture
 
 
 def inches(width: float | str) -> float:
@@ -41,6 +37,13 @@ def inches(width: float | str) -> float:
     if not is_real(width) or not 1 <= width <= 20:
         raise ValueError(f"width is in inches, from 1 to 20, or one of {', '.join(WIDTHS)}; got {width!r}")
     return float(width)
+
+# %% ../../nbs/07_figures/12_paper.ipynb #e643e146
+_LETTER = 12  # pixels of letters: 8 points
+_SMALL = 10.5  # at least: 7 points
+_IN_CELLS = 7.5  # in narrow cells, at least: 5 points
+_LINE = 16  # pixels of a line of letters
+_FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 
 
 def _fonts(part: Any, name: str = '') -> Iterator[tuple[str, dict]]:
@@ -57,7 +60,8 @@ def _fonts(part: Any, name: str = '') -> Iterator[tuple[str, dict]]:
 
 def _wrapped(line: str, max_length: int) -> str:
     "Break a line between words; markup has no length"
-    lines, length = [''], 0
+    lines = ['']
+    length = 0
     for word in re.split(' (?![^<]*>)', line):
         n = text_length(word) + 1
         if length and length + n > max_length:
@@ -66,6 +70,9 @@ def _wrapped(line: str, max_length: int) -> str:
         lines[-1] += f'{word} '
         length += n
     return '<br>'.join(line.rstrip() for line in lines)
+
+# %% ../../nbs/07_figures/12_paper.ipynb #473c90a5
+_MAX_VECTOR = 20_000  # points of a trace that are drawn as shapes; more become one picture
 
 
 def _names_its_numbers(figure: go.Figure) -> bool:
@@ -91,7 +98,8 @@ def paper_figure(
     figure = on_paper(figure)
     first, *notes = (figure.layout.title.text or '').split('<br>')
     if first.startswith('<span'):
-        first, notes = '', [first, *notes]
+        notes.insert(0, first)
+        first = ''
     room = 26 * bool(first) + 21 * len(notes)  # pixels above the figure
     if title is not None:
         first = title
@@ -132,8 +140,9 @@ def paper_figure(
         width=wide,
         height=height - margin + above,
         margin_t=above,
-        title=dict(text=lines, font_size=_LETTER, pad=dict(l=0, t=6 + _LINE / 2 * max(n_lines - 1, 0))),
-        font=dict(family=family, size=_LETTER),
+        title={'text': lines, 'font_size': _LETTER, 'pad': {'l': 0, 't': 6 + _LINE / 2 * max(n_lines - 1, 0)}},
+        font_family=family,
+        font_size=_LETTER,
     )
     return figure.update_yaxes(automargin=True)  # long names of rows have less room than on a screen
 

@@ -60,8 +60,9 @@ class _Browser:
         with suppress(Exception):
             self._wait(self.kaleido.close(), 5)
 
-    def draw(self, figure: dict, **options) -> bytes:
-        return self._wait(self.kaleido.calc_fig(figure, dict(format='png') | options), _PATIENCE + 5)
+    def draw(self, figure: dict, format: str, width: float, height: float, scale: float) -> bytes:
+        options = {'format': format, 'width': width, 'height': height, 'scale': scale}
+        return self._wait(self.kaleido.calc_fig(figure, options), _PATIENCE + 5)
 
 
 @functools.cache
@@ -73,7 +74,8 @@ def _browser(process: int) -> _Browser | None:
         return None
 
 # %% ../../nbs/07_figures/02_pictures.ipynb #67b7fce3
-_WIDTH, _HEIGHT = 960, 450  # pixels of a picture, if the figure has no size
+_WIDTH = 960  # pixels of a picture, if the figure has no size
+_HEIGHT = 450
 
 
 def on_paper(figure: go.Figure) -> go.Figure:
@@ -106,8 +108,7 @@ def draw_figure(figure: go.Figure, format: str = 'png', scale: float = 1) -> byt
         )
     shown = on_paper(figure)
     width, height = (shown.layout[k] or shown.layout.template.layout[k] for k in ('width', 'height'))
-    size = dict(width=width or _WIDTH, height=height or _HEIGHT)
-    return browser.draw(shown.to_dict(), format=format, **size, scale=scale)
+    return browser.draw(shown.to_dict(), format, width or _WIDTH, height or _HEIGHT, scale)
 
 
 def figure_png(figure: go.Figure, scale: float = 1) -> bytes | None:

@@ -28,7 +28,9 @@ def plot_readings(
     fig = go.Figure()
     values = np.concatenate([np.r_[a, b] for moments in series.values() for a, b in moments])
     ends = [values.min(), values.max()]
-    fig.add_scatter(x=ends, y=ends, mode='lines', line=dict(color=MUTED, dash='dot', width=1.5), name='as it was set')
+    fig.add_scatter(
+        x=ends, y=ends, mode='lines', line_color=MUTED, line_dash='dot', line_width=1.5, name='as it was set'
+    )
     for k, (name, moments) in enumerate(series.items()):
         colour = PALETTE[k % len(PALETTE)]
         for i, (value, reading) in enumerate(moments):
@@ -39,8 +41,9 @@ def plot_readings(
                 name=name,
                 legendgroup=name,
                 showlegend=i == 0,
-                line=dict(color=colour, width=1.5),
-                marker=dict(size=6),
+                line_color=colour,
+                line_width=1.5,
+                marker_size=6,
                 opacity=0.85,
                 hovertemplate=f'{name}, moment {i + 1}<br>set to %{{x:.4~g}}, read as %{{y:.4~g}}<extra></extra>',
             )

@@ -13,10 +13,12 @@ import numpy as np
 import plotly.graph_objects as go
 
 from ..inks import INK, LINE, MUTED, WRONG
-from ..style import style
+from ..style import axis_name, style
 
 # %% ../../../nbs/07_figures/agents/05_edited_play.ipynb #6c8d3622
-_GAP, _LINE, _HEAD = 8, 15, 26  # pixels between bands, of a row, and of a heading
+_GAP = 8  # pixels between bands
+_LINE = 15  # pixels of a row
+_HEAD = 26  # pixels of a heading
 _FEW = 40  # steps up to which signs are as large as other text
 RIGHT = '#009E73'
 
@@ -62,91 +64,51 @@ def _bands_of(scene: Mapping) -> list[_Band]:
                 edits = panel['edits'] if is_edited else []
                 own.append(_Band('memory says', line['belief'], scene['signs'], line['truth'], edits=edits))
             if line['policy']:
-                marks = dict(chosen=line['chosen'], right=line['right'], changed=changed)
-                own.append(_Band('plays', line['policy'], scene['action_signs'], **marks))
+                own.append(
+                    _Band(
+                        'plays',
+                        line['policy'],
+                        scene['action_signs'],
+                        chosen=line['chosen'],
+                        right=line['right'],
+                        changed=changed,
+                    )
+                )
             bands += [own[0]._replace(head=head), *own[1:]] if own else []
     return bands
 
-
-def _rectangle(t: int, low: float, high: float, axis: str, color: str, width: float = 2.0) -> dict:
-    "A frame around cells of one step"
-    return dict(
-        type='rect', x0=t - 0.5, x1=t + 0.5, y0=low, y1=high, xref='x', yref=axis, line=dict(color=color, width=width)
-    )
-
-# %% ../../../nbs/07_figures/agents/05_edited_play.ipynb #4f101159
+# %% ../../../nbs/07_figures/agents/05_edited_play.ipynb #eb23250e
 _SCALE = [[0, 'rgba(10,90,156,0.04)'], [1, '#0a5a9c']]
 
 
-def plot_edited_play(scene: Mapping, *, title: str = '', width: int | None = None) -> go.Figure:
-    """Draw a scene of `BeliefMicroscope`.
-
-    Parameters
-    ----------
-    scene : see `srlviz.widgets.agents.microscope`
-    title : above it;  width : in pixels
-
-    A frame marks the truth, a filled dot an action that was rewarded, a cross one that was punished, orange what an
-    edit did.
-    """
-    bands = _bands_of(scene)
-    head = 30 * bool(title) + 4
-    tall = [band.height + _GAP + _HEAD * bool(band.head) for band in bands]
-    inner = sum(tall)
-    n = max(len(band.cells) for band in bands)
-    fig = go.Figure()
-    top = inner
-    for k, (band, size) in enumerate(zip(bands, tall)):
-        axis = f'y{k + 1}' if k else 'y'
-        high, low = top - _HEAD * bool(band.head), top - size + _GAP
-        rows = max(len(band.labels), 1)
-        fig.update_layout(
-            {
-                f'yaxis{k + 1 if k else ""}': dict(
-                    domain=[max(low / inner, 0), min(high / inner, 1)],
-                    range=[rows - 0.5, -0.5],
-                    tickvals=[*range(len(band.labels))] if band.height / rows >= 9 else [],
-                    ticktext=[*band.labels],
-                    showgrid=False,
-                    zeroline=False,
-                    anchor='x',
-                    fixedrange=True,
-                )
-            }
-        )
-        if band.head:
-            at = dict(x=0, xref='paper', xanchor='left', xshift=-100, y=high / inner, yref='paper', yanchor='bottom')
-            fig.add_annotation(text=band.head, showarrow=False, font_size=12, **at)
-        middle = dict(y=(high + low) / 2 / inner, yref='paper', yanchor='middle')
-        fig.add_annotation(
-            text=band.name,
-            x=0,
-            xref='paper',
-            xanchor='left',
-            xshift=-100,
-            showarrow=False,
-            font=dict(size=11, color=MUTED),
-            **middle,
-        )
-        _draw_band(fig, band, axis, n)
-        top -= size
-    fig.update_xaxes(range=[-0.5, n - 0.5], showgrid=False, zeroline=False, title='step', anchor=f'y{len(bands)}')
-    fig.update_layout(
-        height=inner + head + 44,
-        width=width,
-        title=title,
-        showlegend=False,
-        margin=dict(l=112, r=10, t=head, b=40, autoexpand=False),
+def _rectangle(t: int, low: float, high: float, axis: str, color: str, width: float = 2.0) -> go.layout.Shape:
+    "A frame around cells of one step"
+    return go.layout.Shape(
+        type='rect',
+        x0=t - 0.5,
+        x1=t + 0.5,
+        xref='x',
+        y0=low,
+        y1=high,
+        yref=axis,
+        line_color=color,
+        line_width=width,
     )
-    return style(fig)
 
 
 def _draw_band(fig: go.Figure, band: _Band, axis: str, n: int):
-    "Draw one band on its axis"
+    "Draw one band on its axis; `n` is the number of steps"
     t = np.arange(len(band.cells))
     if not band.labels:
-        look = dict(mode='text', text=band.cells, textfont_size=13 if n <= _FEW else 10, hoverinfo='skip')
-        fig.add_scatter(x=t, y=np.zeros(len(t)), yaxis=axis, **look)
+        fig.add_scatter(
+            x=t,
+            y=np.zeros(len(t)),
+            yaxis=axis,
+            mode='text',
+            text=band.cells,
+            textfont_size=13 if n <= _FEW else 10,
+            hoverinfo='skip',
+        )
         return
     cells = np.array([[np.nan] * len(band.labels) if column is None else column for column in band.cells], float)
     fig.add_heatmap(
@@ -175,10 +137,85 @@ def _draw_band(fig: go.Figure, band: _Band, axis: str, n: int):
             yaxis=axis,
             mode='markers',
             hoverinfo='skip',
-            marker=dict(
-                size=7,
-                color=np.where(right > 0, RIGHT, np.where(right < 0, '#B3261E', LINE)),
-                symbol=np.where(right < 0, 'x', 'circle'),
-                line=dict(color='white', width=1),
-            ),
+            marker={
+                'size': 7,
+                'color': np.where(right > 0, RIGHT, np.where(right < 0, '#B3261E', LINE)),
+                'symbol': np.where(right < 0, 'x', 'circle'),
+                'line': {'color': 'white', 'width': 1},
+            },
         )
+
+# %% ../../../nbs/07_figures/agents/05_edited_play.ipynb #d679245b
+def plot_edited_play(scene: Mapping, *, title: str = '', width: int | None = None) -> go.Figure:
+    """Draw a scene of `BeliefMicroscope`.
+
+    Parameters
+    ----------
+    scene : see `srlviz.widgets.agents.microscope`
+    title : above it;  width : in pixels
+
+    A frame marks the truth, a filled dot an action that was rewarded, a cross one that was punished, orange what an
+    edit did.
+    """
+    bands = _bands_of(scene)
+    head = 30 * bool(title) + 4
+    tall = [band.height + _GAP + _HEAD * bool(band.head) for band in bands]
+    inner = sum(tall)
+    n = max(len(band.cells) for band in bands)
+    fig = go.Figure()
+    top = inner
+    for k, (band, size) in enumerate(zip(bands, tall)):
+        high = top - _HEAD * bool(band.head)
+        low = top - size + _GAP
+        rows = max(len(band.labels), 1)
+        fig.update_layout(
+            {
+                axis_name(k, 'yaxis'): {
+                    'domain': [max(low / inner, 0), min(high / inner, 1)],
+                    'range': [rows - 0.5, -0.5],
+                    'tickvals': [*range(len(band.labels))] if band.height / rows >= 9 else [],
+                    'ticktext': [*band.labels],
+                    'showgrid': False,
+                    'zeroline': False,
+                    'anchor': 'x',
+                    'fixedrange': True,
+                }
+            }
+        )
+        if band.head:
+            fig.add_annotation(
+                text=band.head,
+                x=0,
+                xref='paper',
+                xanchor='left',
+                xshift=-100,
+                y=high / inner,
+                yref='paper',
+                yanchor='bottom',
+                showarrow=False,
+                font_size=12,
+            )
+        fig.add_annotation(
+            text=band.name,
+            x=0,
+            xref='paper',
+            xanchor='left',
+            xshift=-100,
+            y=(high + low) / 2 / inner,
+            yref='paper',
+            yanchor='middle',
+            showarrow=False,
+            font_size=11,
+            font_color=MUTED,
+        )
+        _draw_band(fig, band, axis_name(k), n)
+        top -= size
+    fig.update_xaxes(range=[-0.5, n - 0.5], showgrid=False, zeroline=False, title='step', anchor=f'y{len(bands)}')
+    fig.update_layout(
+        height=inner + head + 44,
+        width=width,
+        title=title,
+        showlegend=False,
+        margin={'l': 112, 'r': 10, 't': head, 'b': 40, 'autoexpand': False},
+    )
+    return style(fig)

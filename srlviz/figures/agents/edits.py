@@ -19,22 +19,26 @@ from ..scores.ranking import plot_intervals
 from ..style import PALETTE, SYMBOLS
 
 # %% ../../../nbs/07_figures/agents/04_edits.ipynb #f9cda901
-_ENDS = dict(twin=dict(symbol='circle-open', size=9), random=dict(symbol='x-thin-open', size=9))  # ceiling and floor
+_ENDS = {  # ceiling and floor
+    'twin': {'symbol': 'circle-open', 'size': 9, 'color': MUTED},
+    'random': {'symbol': 'x-thin-open', 'size': 9, 'color': MUTED},
+}
 
 
 def _looks(kinds: Sequence[str]) -> dict[str, dict]:
     "Marker of each kind of direction"
-    looks, i = {}, 0
+    looks = {}
+    i = 0
     for kind in kinds:
         if kind in _ENDS:
-            looks[kind] = _ENDS[kind] | dict(color=MUTED)
+            looks[kind] = _ENDS[kind]
         else:
-            looks[kind] = dict(symbol=SYMBOLS[i % len(SYMBOLS)], size=9, color=PALETTE[i % len(PALETTE)])
+            looks[kind] = {'symbol': SYMBOLS[i % len(SYMBOLS)], 'size': 9, 'color': PALETTE[i % len(PALETTE)]}
             i += 1
     return looks
 
 
-_PANELS = dict(success='due action follows the edit', other='other actions that change')
+_PANELS = {'success': 'due action follows the edit', 'other': 'other actions that change'}
 
 
 def _edit_marks(directions: pd.DataFrame, column: str) -> pd.DataFrame:
@@ -45,8 +49,17 @@ def _edit_marks(directions: pd.DataFrame, column: str) -> pd.DataFrame:
         words = f'<b>{r.factor}</b>, {r.direction}<br>{_PANELS[column]}: <b>{number(getattr(r, column), 3)}</b>'
         words += f'<br>cosine with the twin\'s change {number(r.cosine)}, length {number(r.length)} of it'
         hover.append(words)
-    marks = dict(label=rows['factor'], series=rows['direction'], value=rows[column], panel=_PANELS[column], hover=hover)
-    return pd.DataFrame(marks | dict(low=rows[f'{column}_low'], high=rows[f'{column}_high']))
+    return pd.DataFrame(
+        {
+            'label': rows['factor'],
+            'series': rows['direction'],
+            'value': rows[column],
+            'low': rows[f'{column}_low'],
+            'high': rows[f'{column}_high'],
+            'panel': _PANELS[column],
+            'hover': hover,
+        }
+    )
 
 
 def plot_edits(directions: pd.DataFrame, *, factors: Sequence[str] | None = None, title: str = '') -> go.Figure:
@@ -91,12 +104,18 @@ def plot_edit_curves(curve: pd.DataFrame, *, factors: Sequence[str] | None = Non
     shown = known if factors is None else known[known['factor'].isin(factors)]
     check_columns(shown, ('success',), 'curve')
     looks = _looks(list(dict.fromkeys(shown['direction'])))
-    columns = dict(factor='panel', direction='label', success='value', success_low='low', success_high='high')
+    columns = {
+        'factor': 'panel',
+        'direction': 'label',
+        'success': 'value',
+        'success_low': 'low',
+        'success_high': 'high',
+    }
     return plot_curves(
         shown.rename(columns=columns),
         'shift',
         colour=lambda kind: looks[kind]['color'],
-        dash=lambda kind: dict(twin='dash', random='dot').get(kind, 'solid'),
+        dash=lambda kind: {'twin': 'dash', 'random': 'dot'}.get(kind, 'solid'),
         axes=('shift, in multiples of the needed step', 'due action follows the edit'),
         ends=(-0.03, 1.03),
         columns=2,

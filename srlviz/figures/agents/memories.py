@@ -52,12 +52,13 @@ def plot_recall(table: pd.DataFrame, *, highlight: str | None = None, title: str
     ------
     ValueError : if columns are missing, or `highlight` is not in the table
     """
-    models, tasks = _models_by_recall(table), list(dict.fromkeys(table['task']))
+    models = _models_by_recall(table)
+    tasks = list(dict.fromkeys(table['task']))
     check_names('model', [highlight] if highlight else None, models)
     table = table.assign(panel=table['task'].map(lambda task: _TITLES.get(task, task)))
     chance = table.drop_duplicates(['task', 'delay']).assign(model='chance', accuracy=lambda rows: rows['chance'])
     fig = plot_curves(
-        pd.concat([chance, table]).rename(columns=dict(model='label', accuracy='value')),
+        pd.concat([chance, table]).rename(columns={'model': 'label', 'accuracy': 'value'}),
         'delay',
         order=['chance', *models],
         colour=lambda model: MUTED if model == 'chance' else method_color(model),
@@ -69,10 +70,10 @@ def plot_recall(table: pd.DataFrame, *, highlight: str | None = None, title: str
         title=title,
     )
     fig.update_xaxes(type='category').update_yaxes(tickformat='.0%', dtick=0.25)
-    fig.update_traces(opacity=None, selector=dict(legendgroup='chance'))  # never pale
+    fig.update_traces(opacity=None, selector={'legendgroup': 'chance'})  # never pale
     for k, model in enumerate(models):
-        marker = dict(symbol=SYMBOLS[k % len(SYMBOLS)], size=8)
-        fig.update_traces(mode='lines+markers', marker=marker, selector=dict(legendgroup=model))
+        symbol = SYMBOLS[k % len(SYMBOLS)]
+        fig.update_traces(mode='lines+markers', marker_symbol=symbol, marker_size=8, selector={'legendgroup': model})
     for k, task in enumerate(tasks):
         fig.layout[axis_name(k, 'xaxis')].title.text = _DELAYS.get(task, 'delay')
     return fig.update_layout(legend=LEGEND_RIGHT, margin_b=48)
@@ -86,8 +87,8 @@ def plot_recall_map(table: pd.DataFrame, *, title: str = '') -> go.Figure:
     table : as in `plot_recall`
     """
     tasks = list(dict.fromkeys(table['task']))
-    order = dict(model=_models_by_recall(table), task=tasks)
-    grid = score_grid(table.rename(columns=dict(accuracy='value')), 'model', ['task', 'delay'], order)
+    order = {'model': _models_by_recall(table), 'task': tasks}
+    grid = score_grid(table.rename(columns={'accuracy': 'value'}), 'model', ['task', 'delay'], order)
     fig = plot_scores(
         grid,
         metric='accuracy',
@@ -102,7 +103,7 @@ def plot_recall_map(table: pd.DataFrame, *, title: str = '') -> go.Figure:
             title=title,
         ),
     )
-    return fig.update_traces(colorbar_tickformat='.0%', selector=dict(showscale=True))
+    return fig.update_traces(colorbar_tickformat='.0%', selector={'showscale': True})
 
 # %% ../../../nbs/07_figures/agents/01_memories.ipynb #3e1057c9
 def _log_ticks(low: float, high: float) -> dict[float, str]:
@@ -160,17 +161,23 @@ def plot_cost(
         zero = list(panel.loc[panel['value'].isna(), 'model'])
         y = [len(models) - 1 - models.index(m) for m in zero]
         x = (positive['value'].min() if len(positive) else 1) / 1.6
-        at = dict(x=[x] * len(y), y=y, xaxis=axis_name(k, 'x'), yaxis=axis_name(k))
-        look = dict(mode='text', textfont_color=INK, showlegend=False)
-        words = dict(hovertext=zero, hovertemplate='<b>%{hovertext}</b><br>0<extra></extra>')
-        fig.add_scatter(text=['0'] * len(y), **words, **look, **at)
-        ticks = (
-            _log_ticks(positive[['low', 'value']].min(axis=None), positive[['value', 'high']].max(axis=None))
-            if len(positive)
-            else {}
+        fig.add_scatter(
+            x=[x] * len(y),
+            y=y,
+            xaxis=axis_name(k, 'x'),
+            yaxis=axis_name(k),
+            mode='text',
+            text=['0'] * len(y),
+            textfont_color=INK,
+            showlegend=False,
+            hovertext=zero,
+            hovertemplate='<b>%{hovertext}</b><br>0<extra></extra>',
         )
-        axis = dict(tickvals=list(ticks), ticktext=list(ticks.values()))
-        fig.layout[axis_name(k, 'xaxis')].update(type='log', **axis)
+        ticks = {}
+        if len(positive):
+            ticks = _log_ticks(positive[['low', 'value']].min(axis=None), positive[['value', 'high']].max(axis=None))
+        axis = fig.layout[axis_name(k, 'xaxis')]
+        axis.update(type='log', tickvals=list(ticks), ticktext=list(ticks.values()))
     return fig
 
 # %% ../../../nbs/07_figures/agents/01_memories.ipynb #e6f15e93
@@ -181,9 +188,9 @@ def _mark_starts(fig, starts, both: bool = False):
     "Draw dashed lines where episodes start, except at the first step"
     steps = () if starts is None else np.flatnonzero(np.asarray(starts, bool).reshape(-1)[1:]) + 1
     for s in steps:
-        fig.add_vline(x=s - 0.5, line=dict(color=INK, dash='dash', width=1.5))
+        fig.add_vline(x=s - 0.5, line_color=INK, line_dash='dash', line_width=1.5)
         if both:
-            fig.add_hline(y=s - 0.5, line=dict(color=INK, dash='dash', width=1.5))
+            fig.add_hline(y=s - 0.5, line_color=INK, line_dash='dash', line_width=1.5)
 
 
 def _check_starts(starts, T: int):
@@ -248,16 +255,21 @@ def _centres(T: int, k: int) -> np.ndarray:
     return np.arange(0, T, k, dtype=np.float32) + (k - 1) / 2
 
 # %% ../../../nbs/07_figures/agents/01_memories.ipynb #cf10c80a
-def _weight_colours(matrix: np.ndarray, log: bool) -> dict:
-    "The colours of a table of weights; none where it is zero"
+def _weight_map(matrix: np.ndarray, log: bool) -> go.Heatmap:
+    "Draw a table of weights; no colour where it is zero"
     positive = np.where(matrix > 0, matrix, np.nan)
     top = float(np.nanmax(positive)) if (matrix > 0).any() else 1.0
     if not log:
-        return dict(z=positive, zmin=0, zmax=top, colorbar=color_bar('|dy/dx|'))
-    z, high = np.log10(positive), np.log10(top)
-    low = max(high - 6, np.nanmin(z, initial=high - 0.5))
-    powers = dict(tickprefix='10<sup>', ticksuffix='</sup>', dtick=1)
-    return dict(z=z, zmin=low, zmax=high, customdata=matrix, colorbar=color_bar('|dy/dx|', **powers))
+        return go.Heatmap(z=positive, zmin=0, zmax=top, colorbar=color_bar('|dy/dx|'))
+    z = np.log10(positive)
+    high = np.log10(top)
+    return go.Heatmap(
+        z=z,
+        zmin=max(high - 6, np.nanmin(z, initial=high - 0.5)),
+        zmax=high,
+        customdata=matrix,
+        colorbar=color_bar('|dy/dx|', tickprefix='10<sup>', ticksuffix='</sup>', dtick=1),
+    )
 
 
 def plot_saliency(
@@ -285,19 +297,28 @@ def plot_saliency(
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
         raise ValueError(f"matrix is (T, T), not empty; got {matrix.shape}")
     check_names('outputs', [outputs], ('down', 'right'))
-    T, right = len(matrix), outputs == 'right'
+    T = len(matrix)
+    right = outputs == 'right'
     _check_starts(starts, T)
     cells, k = _pooled(matrix.T if right else matrix, 256)
     source, target = ('%{y}', '%{x}') if right else ('%{x}', '%{y}')
     number = f'{"at most " if k > 1 else ""}%{{{"customdata" if log else "z"}:.3g}}'
     hover = f'input of step {source}<br>output of step {target}<br>moves it by {number}'
     hover += f'<br>in {k} x {k} steps' if k > 1 else ''
-    look = dict(colorscale=SEQUENTIAL, hoverongaps=False, hovertemplate=f'{hover}<extra></extra>')
-    fig = go.Figure(go.Heatmap(x=_centres(T, k), y=_centres(T, k), **_weight_colours(cells, log), **look))
+    weights = _weight_map(cells, log)
+    weights.update(
+        x=_centres(T, k),
+        y=_centres(T, k),
+        colorscale=SEQUENTIAL,
+        hoverongaps=False,
+        hovertemplate=f'{hover}<extra></extra>',
+    )
+    fig = go.Figure(weights)
     _mark_starts(fig, starts, both=True)
-    if t is not None:
-        ends = dict(x0=t - 0.5, x1=t + 0.5) if right else dict(y0=t - 0.5, y1=t + 0.5)
-        (fig.add_vrect if right else fig.add_hrect)(**ends, line=dict(color=INK, width=2))
+    if t is not None and right:
+        fig.add_vrect(x0=t - 0.5, x1=t + 0.5, line_color=INK, line_width=2)
+    elif t is not None:
+        fig.add_hrect(y0=t - 0.5, y1=t + 0.5, line_color=INK, line_width=2)
     titles = ['step of the input, s', 'step of the output, t']
     across, down = reversed(titles) if right else titles
     ends = [-0.5, T - 0.5]
@@ -337,18 +358,22 @@ def plot_weights(weights, starts=None, *, other=None, names: Sequence[str] = (''
         raise ValueError(f"weights are one number per input, (t + 1,); got {weights.shape}")
     bars, k = _pooled(weights, 512)
     line = bars[:0] if other is None else _pooled(other, 512)[0]
-    t, last = _centres(len(weights), k), len(weights) - 1
+    t = _centres(len(weights), k)
+    last = len(weights) - 1
     value = f'<b>%{{y:.3g}}</b>{f", the largest of {k}" if k > 1 else ""}<extra></extra>'
     hovers = [f'input s = %{{x}}, for output t = {last}<br>{name} {value}' for name in names]
-    look = dict(color=PALETTE[1], dash='dot', width=2.2, shape='hvh')
+    look = {'color': PALETTE[1], 'dash': 'dot', 'width': 2.2, 'shape': 'hvh'}
     fig = go.Figure(
         [
-            go.Bar(x=t, y=bars, width=0.86 * k, marker=dict(color=LINE, line_width=0), hovertemplate=hovers[0]),
+            go.Bar(x=t, y=bars, width=0.86 * k, marker_color=LINE, marker_line_width=0, hovertemplate=hovers[0]),
             go.Scatter(x=t[: len(line)], y=line, mode='lines', line=look, hovertemplate=hovers[1]),
         ]
     )
     _mark_starts(fig, starts)
-    powers = dict(type='log', dtick=1, exponentformat='power', range=_decades(np.r_[bars, line]))
-    fig.update_yaxes(title='weight', **(powers if log else dict(rangemode='tozero', nticks=4)))
     fig.update_xaxes(title='step s')
+    fig.update_yaxes(title='weight')
+    if log:
+        fig.update_yaxes(type='log', dtick=1, exponentformat='power', range=_decades(np.r_[bars, line]))
+    else:
+        fig.update_yaxes(rangemode='tozero', nticks=4)
     return style(fig.update_layout(height=220, showlegend=False))

@@ -50,34 +50,32 @@ def plot_observability_gap(closed: pd.DataFrame) -> go.Figure:
     closed = closed if 'twin' in closed else closed.assign(twin='')
     tasks = closed.sort_values('fully_observable', ascending=False, kind='stable').drop_duplicates('task')
     tasks = tasks.sort_values('gap', ascending=False, kind='stable')
-    stroke = dict(symbol='line-ns-open', size=14, color=MUTED)
     looks = {
-        'blind': stroke,
-        'fully observable': stroke,
-        'oracle': dict(symbol='diamond-open', size=12, color=MUTED),
+        'blind': {'symbol': 'line-ns-open', 'size': 14, 'color': MUTED},
+        'fully observable': {'symbol': 'line-ns-open', 'size': 14, 'color': MUTED},
+        'oracle': {'symbol': 'diamond-open', 'size': 12, 'color': MUTED},
     }
     marks = []
     for name in looks:
         column = name.replace(' ', '_')
         if column in tasks:
             hover = [f'<b>{name}</b>, {task}<br>{v:.2f}' for task, v in zip(tasks['task'], tasks[column])]
-            marks.append(
-                pd.DataFrame(dict(label=tasks['task'], series=name, value=tasks[column], hover=hover)).dropna()
-            )
+            of_tasks = {'label': tasks['task'], 'series': name, 'value': tasks[column], 'hover': hover}
+            marks.append(pd.DataFrame(of_tasks).dropna())
     twins = closed.groupby('method', sort=False)['twin'].agg(lambda names: ', '.join(dict.fromkeys(names)))
     for i, (method, names) in enumerate(twins.items()):
         symbol = SYMBOLS[i % len(SYMBOLS)] + '-open' * (_mark_name(method, names) != method)
-        looks[method] = dict(symbol=symbol, size=11, color=method_color(method))
+        looks[method] = {'symbol': symbol, 'size': 11, 'color': method_color(method)}
     rows = []
     for r in closed.itertuples():
         words = _share_words(r, _mark_name(r.method, r.twin))
-        rows.append(dict(label=r.task, series=r.method, value=r.value, hover=words))
+        rows.append({'label': r.task, 'series': r.method, 'value': r.value, 'hover': words})
     gaps = tasks[tasks['reason'] == '']
     return plot_intervals(
         pd.concat([*marks, pd.DataFrame(rows)]),
         order=list(tasks['task']),
         looks=looks,
-        spans=pd.DataFrame(dict(label=gaps['task'], low=gaps['blind'], high=gaps['fully_observable'])),
+        spans=pd.DataFrame({'label': gaps['task'], 'low': gaps['blind'], 'high': gaps['fully_observable']}),
         axis='return',
         line=30,
         title=f'Return of {len(twins)} memories on {len(tasks)} tasks, between blind and fully observable agents',
@@ -109,10 +107,16 @@ def plot_gap_closed(mean: pd.DataFrame) -> go.Figure:
     looks = {}
     if 'of_oracle' in mean and mean['of_oracle'].notna().any():
         words = [f'<b>{name}</b><br>{v:.0%} of the way to the oracle' for name, v in zip(names, mean['of_oracle'])]
-        ways = dict(value=mean['of_oracle'], low=mean['of_oracle_low'], high=mean['of_oracle_high'], hover=words)
         series = _series('of the way to the oracle', mean['oracle_tasks'])
-        shown = pd.concat([shown, shown.assign(**ways, series=series).dropna(subset='value')])
-        looks[series] = dict(symbol='diamond-open', size=11)
+        ways = shown.assign(
+            value=mean['of_oracle'],
+            low=mean['of_oracle_low'],
+            high=mean['of_oracle_high'],
+            hover=words,
+            series=series,
+        )
+        shown = pd.concat([shown, ways.dropna(subset='value')])
+        looks[series] = {'symbol': 'diamond-open', 'size': 11}
     fig = plot_intervals(
         shown,
         order=names,
@@ -149,7 +153,7 @@ def plot_contamination(table: pd.DataFrame, *, title: str = '') -> go.Figure:
     panels = [table[table['quantity'] == q].assign(panel=words) for q, words in _QUANTITIES.items()]
     methods = list(dict.fromkeys(table['method']))
     fig = plot_curves(
-        pd.concat(panels).rename(columns=dict(method='label', median='value')),
+        pd.concat(panels).rename(columns={'method': 'label', 'median': 'value'}),
         't',
         dash=lambda method: _STROKES[methods.index(method) % len(_STROKES)],
         axes=('clean steps since', ''),
@@ -183,7 +187,8 @@ def plot_credit(gradients: np.ndarray, matters: np.ndarray | None = None, *, tit
             y=t,
             mode='markers',
             name='relevant observation',
-            marker=dict(size=max(2, min(8, 130 // len(G))), color=WRONG),
+            marker_size=max(2, min(8, 130 // len(G))),
+            marker_color=WRONG,
             hovertemplate='the answer of step %{y}<br>was seen at step %{x}<extra></extra>',
         )
     return fig.update_layout(showlegend=False)
@@ -199,14 +204,14 @@ def plot_credit_shares(table: pd.DataFrame, *, of: str = 'policy') -> go.Figure:
     """
     check_columns(table, ('method', 'of', 'share', 'chance'))
     check_names('of', [of], set(table['of']))
-    rows = table[table['of'] == of].rename(columns=dict(method='label', task='panel'))
+    rows = table[table['of'] == of].rename(columns={'method': 'label', 'task': 'panel'})
     share, chance = (rows.assign(series=name, value=rows[name]) for name in ('share', 'chance'))
     share = share.assign(hover=[f'<b>{m}</b><br>{v:.0%}' for m, v in zip(share['label'], share['value'])])
     chance = chance.assign(hover=[f'chance {v:.1%}' for v in chance['value']])
     fig = plot_intervals(
         pd.concat([share, chance]),
         order=list(dict.fromkeys(rows['label'])),
-        looks=dict(chance=dict(symbol='line-ns-open', size=16, color=WRONG)),
+        looks={'chance': {'symbol': 'line-ns-open', 'size': 16, 'color': WRONG}},
         axis=f'credit of the {of} on relevant observations',
         ends=(0, 1.02),
         columns=3,

@@ -152,8 +152,12 @@ def action_strip(actions: np.ndarray, space: spaces.Space, words: Mapping[int, S
 def joined(*strips: Strip) -> Strip:
     """Put strips one below the other; shorter ones are NaN at their end."""
     T = max(len(s.values) for s in strips)
-    values, names, groups = [], [], []
-    words, labels, colors = {}, {}, {}
+    values = []
+    names = []
+    groups = []
+    words = {}
+    labels = {}
+    colors = {}
     for s in strips:
         end = ((0, T - len(s.values)), (0, 0))
         values.append(np.pad(s.values.astype(float), end, constant_values=np.nan))
@@ -165,29 +169,29 @@ def joined(*strips: Strip) -> Strip:
     return Strip(np.concatenate(values, 1), names, groups, words, labels, colors)
 
 
-def _picked(strip: Strip, rows: Sequence[int]) -> Strip:
-    """Keep some rows of a strip, by number."""
-    names = [strip.names[i] for i in rows]
-    value_names = {n: strip.words[n] for n in names if n in strip.words}
-    groups = [strip.groups[i] for i in rows]
-    return strip._replace(values=strip.values[:, list(rows)], names=names, groups=groups, words=value_names)
-
-
 def thin(strip: Strip, rows: int = _MAX_ROWS) -> tuple[Strip, str]:
     """Reduce a strip to some rows; also returns a text that counts what was left out."""
-    k, values = len(strip.names), strip.values
+    k = len(strip.names)
     if k <= rows:
         return strip, ''
-    keep, left_out = np.flatnonzero((values != values[:1]).any(0)), []
+    keep = np.flatnonzero((strip.values != strip.values[:1]).any(0))
     if not len(keep):
         keep = np.arange(k)
+    left_out = []
     if len(keep) < k:
         left_out.append(f'{k - len(keep)} that stay the same')
     if len(keep) > rows:
         others = f'{len(keep)} others' if left_out else f'{k}'
         left_out.append(f'{len(keep) - rows} of {others}')
         keep = keep[_spread([strip.groups[i] for i in keep], rows)]
-    return _picked(strip, keep), f"not drawn: {' and '.join(left_out)}"
+    names = [strip.names[i] for i in keep]
+    kept = strip._replace(
+        values=strip.values[:, keep],
+        names=names,
+        groups=[strip.groups[i] for i in keep],
+        words={name: strip.words[name] for name in names if name in strip.words},
+    )
+    return kept, f"not drawn: {' and '.join(left_out)}"
 
 
 def _spread(groups: Sequence[str], rows: int) -> np.ndarray:
@@ -198,31 +202,12 @@ def _spread(groups: Sequence[str], rows: int) -> np.ndarray:
     evenly = np.linspace(0, len(others) - 1, rows - alone.sum()).round().astype(int)
     return np.sort(np.r_[np.flatnonzero(alone), others[evenly]])
 
-# %% ../../../nbs/07_figures/agents/00_rollouts.ipynb #7982ba18
+# %% ../../../nbs/07_figures/agents/00_rollouts.ipynb #75c1c083
 def _pair_numbers(strips: Iterable[Strip]) -> dict[tuple, int]:
     """Number the pairs of named values, such as (clear, mine), (shut, open), in the order of a figure."""
     sets = dict.fromkeys(tuple(words) for s in strips for words in s.words.values())
     pairs = [words for words in sets if len(words) == 2 and not all(word.isdigit() for word in words)]
     return {words: k for k, words in enumerate(pairs)}
-
-
-def _scaled(strip: Strip, pairs: Mapping[tuple, int]) -> np.ndarray:
-    "Numbers from 0 to 1 over the range of their group; categories from 1 to 2, by value; NaN if unknown"
-    V, out = strip.values.astype(float), np.zeros(strip.values.shape)
-    sets, steps = {}, _steps(strip)
-    for i, (name, g) in enumerate(zip(strip.names, strip.groups)):
-        if name in strip.words:
-            words = tuple(strip.words[name])
-            colors = []
-            for k, word in enumerate(words):
-                colors.append(strip.colors.get(word) or category_color(k, len(words), pairs.get(words, 0)))
-            out[:, i] = _category_position(V[:, i], colors, steps)
-        else:
-            sets.setdefault(g or (i,), []).append(i)
-    for at in sets.values():
-        low, high = np.nanmin(V[:, at]), np.nanmax(V[:, at])
-        out[:, at] = (V[:, at] - low) / (high - low or 1) * (0.99 if strip.words else 1)  # 1 is the first category
-    return out
 
 
 def _steps(strip: Strip) -> list[str]:
@@ -245,6 +230,27 @@ def _colorscale(steps: Sequence[str]) -> list:
     for k, colour in enumerate(steps):
         scale += [[0.5 + 0.5 * k / n, colour], [0.5 + 0.5 * (k + 1) / n, colour]]
     return scale
+
+# %% ../../../nbs/07_figures/agents/00_rollouts.ipynb #6e8efc67
+def _scaled(strip: Strip, pairs: Mapping[tuple, int]) -> np.ndarray:
+    "Numbers from 0 to 1 over the range of their group; categories from 1 to 2, by value; NaN if unknown"
+    V = strip.values.astype(float)
+    out = np.zeros(strip.values.shape)
+    steps = _steps(strip)
+    sets = {}  # group -> rows of numbers that share a range
+    for i, (name, g) in enumerate(zip(strip.names, strip.groups)):
+        if name in strip.words:
+            words = tuple(strip.words[name])
+            colors = []
+            for k, word in enumerate(words):
+                colors.append(strip.colors.get(word) or category_color(k, len(words), pairs.get(words, 0)))
+            out[:, i] = _category_position(V[:, i], colors, steps)
+        else:
+            sets.setdefault(g or (i,), []).append(i)
+    for at in sets.values():
+        low, high = np.nanmin(V[:, at]), np.nanmax(V[:, at])
+        out[:, at] = (V[:, at] - low) / (high - low or 1) * (0.99 if strip.words else 1)  # 1 is the first category
+    return out
 
 
 def _value_words(strip: Strip, t: np.ndarray) -> np.ndarray:
@@ -269,46 +275,47 @@ def heat_trace(strip: Strip, pairs: Mapping[tuple, int] | None = None, **where) 
     """
     t = np.arange(0, len(strip.values), -(-len(strip.values) // _MAX_STEPS))
     pairs = _pair_numbers([strip]) if pairs is None else pairs
-    if strip.words:
-        value, look = '%{text}', dict(text=_value_words(strip, t), zmax=2, colorscale=_colorscale(_steps(strip)))
-    else:
-        value = '%{customdata:.4~g}'
-        look = dict(customdata=strip.values[t].T.astype(np.float32), zmax=1, colorscale=SEQUENTIAL)
-    return go.Heatmap(
+    value = '%{text}' if strip.words else '%{customdata:.4~g}'
+    trace = go.Heatmap(
         z=_scaled(strip, pairs)[t].T.astype(np.float32),
         x=t,
         y=strip.row_labels(),
         zmin=0,
         showscale=False,
         hovertemplate=f'<b>%{{y}}</b>  {value}<br>t %{{x}}<extra></extra>',
-        **look,
         **where,
     )
+    if strip.words:
+        return trace.update(text=_value_words(strip, t), zmax=2, colorscale=_colorscale(_steps(strip)))
+    return trace.update(customdata=strip.values[t].T.astype(np.float32), zmax=1, colorscale=SEQUENTIAL)
 
 # %% ../../../nbs/07_figures/agents/00_rollouts.ipynb #391b9b30
-def _line(values, name, **where) -> go.Scatter:
-    return line_trace(values, name).update(line=dict(width=1.7, shape='hvh'), **where)
+def _line(values, name) -> go.Scatter:
+    "A line that changes in the middle between two steps"
+    return line_trace(values, name).update(line_width=1.7, line_shape='hvh')
 
 
-def _bars(values, name, **where) -> go.Bar | go.Scatter:
+def _bars(values, name, yaxis: str) -> go.Bar | go.Scatter:
     "One bar per step, or a line if there are too many"
     if len(values) > _MAX_STEPS:
-        return _line(values, name, **where)
+        return _line(values, name).update(yaxis=yaxis)
     return go.Bar(
         x=np.arange(len(values)),
         y=values,
         name=name,
-        marker=dict(color=LINE, line_width=0),
+        marker_color=LINE,
+        marker_line_width=0,
         width=1,
         hovertemplate=f'<b>{name}</b> %{{y:.5~g}}<br>t %{{x}}<extra></extra>',
-        **where,
+        yaxis=yaxis,
     )
 
 # %% ../../../nbs/07_figures/agents/00_rollouts.ipynb #46e5b05c
 _LETTERS = 56  # of a heading and the text beside it, and of a line of text below it
 _GAP = 30  # pixels between strips, for the heading
 _LINE = 15  # pixels of a further line of text
-_MARGIN, _FOOT = 88, 46  # pixels left of the strips, at least, for the names of rows, and below them
+_MARGIN = 88  # pixels left of the strips, at least, for the names of rows
+_FOOT = 46  # pixels below them
 
 
 def _strip_heights(strips: Sequence[Strip], room: int | None = None) -> list[int]:
@@ -344,19 +351,30 @@ def _stacked(
     """
     gaps = [_GAP] * (len(heights) - 1) if gaps is None else gaps
     total = over + sum(heights) + sum(gaps)
-    top, places = total - over, []
+    top = total - over
+    places = []
     for height, gap in zip(heights, [*gaps, 0]):
         places.append(((top - height) / total, top / total))
         top -= height + gap
     return total, places
 
 # %% ../../../nbs/07_figures/agents/00_rollouts.ipynb #b07b4ada
-def _heading(name: str, lines: Sequence[str], high: float, margin: int) -> dict:
+def _heading(name: str, lines: Sequence[str], high: float, margin: int) -> go.layout.Annotation:
     "An annotation above a strip, from the left edge of the figure; the first line of text is beside the name"
     beside, *below = [f'<span style="font-weight:normal">{words}</span>' for words in lines] or ['']
-    text = '<br>'.join([f'<b>{name}</b>  {beside}', *below])
-    at = dict(x=0, xref='paper', xanchor='left', xshift=6 - margin, y=high, yref='paper', yanchor='bottom')
-    return dict(text=text, showarrow=False, align='left', font=dict(size=12), **at)
+    return go.layout.Annotation(
+        text='<br>'.join([f'<b>{name}</b>  {beside}', *below]),
+        x=0,
+        xref='paper',
+        xanchor='left',
+        xshift=6 - margin,
+        y=high,
+        yref='paper',
+        yanchor='bottom',
+        align='left',
+        showarrow=False,
+        font_size=12,
+    )
 
 
 _MAX_KEYS = 3  # sets of categories that are explained for a strip
@@ -382,7 +400,7 @@ def color_keys(
     keys = {words: category_key(words, _LETTERS, pairs.get(words, 0), strip.colors) for words in new}
     if any(name not in strip.words for name in strip.names) and _NUMBERS not in explained:
         scale = get_colorscale(SEQUENTIAL)
-        keys[_NUMBERS] = category_key(_NUMBERS, colors=dict(lowest=scale[0][1], highest=scale[-1][1]))
+        keys[_NUMBERS] = category_key(_NUMBERS, colors={'lowest': scale[0][1], 'highest': scale[-1][1]})
     return keys
 
 
@@ -391,7 +409,9 @@ def _keys(strips: Mapping[str, Strip], left_out: Mapping[str, str] = {}) -> list
 
     It is the colour key of each set of values, which is explained once in a figure, and what is left out.
     """
-    texts, explained, pairs = [], set(), _pair_numbers(strips.values())
+    pairs = _pair_numbers(strips.values())
+    explained = set()
+    texts = []
     for heading, s in strips.items():
         new = color_keys(s, pairs, explained)
         explained |= {*new}
@@ -407,16 +427,26 @@ def _keys(strips: Mapping[str, Strip], left_out: Mapping[str, str] = {}) -> list
 
 def _ticks(strip: Strip, height: int) -> dict:
     "Labels of rows; of many rows, one for each group"
-    names, shown = strip.row_labels(), range(len(strip.names))
+    names = strip.row_labels()
+    shown = range(len(names))
     if len(names) > 18:
         shown = [i for i in shown if not strip.groups[i] or strip.groups[i] != strip.groups[i - 1] or i == 0]
-    apart, kept = 12 * len(names) / height, []  # rows that a label needs
+    apart = 12 * len(names) / height  # rows that a label needs
+    kept = []
     for i in shown:
         if not kept or i - kept[-1] >= apart:
             kept.append(i)
     labels = [names[i] for i in kept]
-    marks = dict(tickmode='array', tickvals=labels, ticktext=labels, ticklen=2, tickfont_size=11)
-    return dict(type='category', autorange='reversed', showgrid=False, automargin=False, **marks)
+    return {
+        'type': 'category',
+        'autorange': 'reversed',
+        'showgrid': False,
+        'tickmode': 'array',
+        'tickvals': labels,
+        'ticktext': labels,
+        'ticklen': 2,
+        'tickfont_size': 11,
+    }
 
 
 def _check_strips(rewards: np.ndarray, strips: Mapping[str, Strip]):
@@ -433,7 +463,7 @@ def _return_lines(rewards: np.ndarray, against: Mapping[str, np.ndarray]) -> lis
     lines = [_line(np.r_[0, rewards.cumsum()], 'Return so far')]
     for k, (name, other) in enumerate(against.items(), 1):
         line = _line(np.r_[0, np.cumsum(other)], name)
-        lines.append(line.update(line=dict(color=PALETTE[k % len(PALETTE)], dash='dot', width=2.2)))
+        lines.append(line.update(line_color=PALETTE[k % len(PALETTE)], line_dash='dot', line_width=2.2))
     return lines
 
 
@@ -477,7 +507,8 @@ def plot_rollout(
     """
     rewards = np.asarray(rewards, float)
     _check_strips(rewards, strips)
-    head, over = 26 + 22 * bool(title), 0 if frame is None else check_frame(frame).shape[0] + _GAP
+    head = 26 + 22 * bool(title)
+    over = 0 if frame is None else check_frame(frame).shape[0] + _GAP
     thinned = {name: thin(s) for name, s in strips.items() if len(s.names)}
     shown = {name: s for name, (s, _) in thinned.items()}
     headings = [('Return so far', [_return_key(name, against)]), ('Reward of the step', [])]
@@ -489,30 +520,43 @@ def plot_rollout(
     room = None if height is None else height - head - _FOOT - over - sum(gaps)
     tall = _strip_heights(shown, room)
     inner, places = _stacked(tall, over, gaps)
-    returns, pairs = _return_lines(rewards, against), _pair_numbers(shown)
+    returns = _return_lines(rewards, against)
+    pairs = _pair_numbers(shown)
     fig = go.Figure([returns[0], _bars(rewards, 'Reward', yaxis='y2')])
     fig.add_traces([heat_trace(s, pairs, yaxis=axis_name(i + 2)) for i, s in enumerate(shown)])
     fig.add_traces(returns[1:])
-    few = dict(automargin=False)
-    axes = [few | dict(nticks=4), few | dict(nticks=2), *(_ticks(s, h) for s, h in zip(shown, tall[2:]))]
+    axes = [{'nticks': 4}, {'nticks': 2}, *(_ticks(s, h) for s, h in zip(shown, tall[2:]))]
     for i, ((heading, lines), (low, high), axis) in enumerate(zip(headings, places, axes)):
-        fig.update_layout({axis_name(i, 'yaxis'): axis | dict(domain=[low, high], anchor='x', fixedrange=True)})
+        fig.update_layout({axis_name(i, 'yaxis'): {**axis, 'domain': [low, high], 'anchor': 'x'}})
         fig.add_annotation(_heading(heading, lines, high, margin))
+    fig.update_yaxes(automargin=False, fixedrange=True)
     end = max((len(s.values) for s in shown), default=len(rewards) + 1) - 1
-    steps = dict(title='step t', range=[-0.5, max(end, 1) + 0.5], dtick=1 if end <= 12 else None)
     if frame is not None:
-        size = dict(sizex=1, sizey=check_frame(frame).shape[0] / inner, sizing='contain')
-        at = dict(xref='paper', yref='paper', x=0, y=1, xanchor='left', yanchor='top')
-        fig.add_layout_image(source=frame_uri(frame), **at, **size)
+        fig.add_layout_image(
+            source=frame_uri(frame),
+            x=0,
+            xref='paper',
+            xanchor='left',
+            y=1,
+            yref='paper',
+            yanchor='top',
+            sizex=1,
+            sizey=check_frame(frame).shape[0] / inner,
+            sizing='contain',
+        )
     if t is not None:
         top = (inner - over) / inner
-        fig.add_shape(type='line', x0=t, x1=t, xref='x', y0=0, y1=top, yref='paper', line=dict(color=WRONG, width=2))
+        fig.add_shape(type='line', x0=t, x1=t, xref='x', y0=0, y1=top, yref='paper', line_color=WRONG, line_width=2)
     fig.update_layout(
         title=title,
-        xaxis=dict(anchor=axis_name(len(places) - 1), showgrid=False, **steps),
+        xaxis_title='step t',
+        xaxis_range=[-0.5, max(end, 1) + 0.5],
+        xaxis_dtick=1 if end <= 12 else None,
+        xaxis_anchor=axis_name(len(places) - 1),
+        xaxis_showgrid=False,
         height=inner + head + _FOOT,
         showlegend=False,
-        margin=dict(l=margin, r=12, t=head, b=_FOOT),
+        margin={'l': margin, 'r': 12, 't': head, 'b': _FOOT},
         hovermode='closest',
     )
     return style(fig)

@@ -31,7 +31,8 @@ def _in_a_row(n: int, size, zoom: float, gap: float = _GAP) -> list[tuple]:
 
 def _two_a_row(n: int, size, zoom: float) -> list[tuple]:
     "Place n pictures, two in a row"
-    across, down = size[1] * zoom + _GAP, size[0] * zoom + _BAND
+    across = size[1] * zoom + _GAP
+    down = size[0] * zoom + _BAND
     return [(k % 2 * across, k // 2 * down, zoom) for k in range(n)]
 
 
@@ -47,13 +48,21 @@ def _axes_of(a: str, place, size, total) -> dict:
     x, y, zoom = place
     height, width = size
     tall, wide = total
-    plain = dict(visible=False, fixedrange=True, constrain='domain')
-    across = dict(range=[-0.5, width - 0.5], domain=[x / wide, min(1, (x + width * zoom) / wide)])
-    down = dict(range=[height - 0.5, -0.5], domain=[max(0, 1 - (y + height * zoom) / tall), 1 - y / tall])
-    return {
-        f'xaxis{a}': plain | across | dict(anchor=f'y{a}', constraintoward='left'),
-        f'yaxis{a}': plain | down | dict(anchor=f'x{a}', scaleanchor=f'x{a}', constraintoward='top'),
+    across = {
+        'anchor': f'y{a}',
+        'domain': [x / wide, min(1, (x + width * zoom) / wide)],
+        'range': [-0.5, width - 0.5],
+        'constraintoward': 'left',
     }
+    down = {
+        'anchor': f'x{a}',
+        'domain': [max(0, 1 - (y + height * zoom) / tall), 1 - y / tall],
+        'range': [height - 0.5, -0.5],
+        'scaleanchor': f'x{a}',
+        'constraintoward': 'top',
+    }
+    plain = {'visible': False, 'fixedrange': True, 'constrain': 'domain'}
+    return {f'xaxis{a}': plain | across, f'yaxis{a}': plain | down}
 
 
 def _panels(pictures, captions, size, places, *, right=6, top=6, fit=False):
@@ -62,19 +71,29 @@ def _panels(pictures, captions, size, places, *, right=6, top=6, fit=False):
     height, width = size
     wide = max(x + width * zoom for x, y, zoom in places)
     tall = max(y + height * zoom for x, y, zoom in places)
-    fig = go.Figure(layout=dict(dragmode=False, showlegend=False))
+    fig = go.Figure(layout={'dragmode': False, 'showlegend': False})
     lines = 0  # of captions in the top row
     for picture, caption, place, a in zip(pictures, captions, places, axes):
         fig.update_layout(_axes_of(a, place, size, (tall, wide)))
         if picture is not None:
             fig.add_trace(go.Image(source=frame_uri(picture), xaxis=f'x{a}', yaxis=f'y{a}', hoverinfo='skip'))
-        at = dict(x=0, y=1, xref=f'x{a} domain', yref=f'y{a} domain', xanchor='left', yanchor='bottom')
-        fig.add_annotation(text=caption, showarrow=False, align='left', font=dict(size=13), **at)
+        fig.add_annotation(
+            text=caption,
+            x=0,
+            xref=f'x{a} domain',
+            xanchor='left',
+            y=1,
+            yref=f'y{a} domain',
+            yanchor='bottom',
+            align='left',
+            showarrow=False,
+            font_size=13,
+        )
         if place[1] == 0:
             lines = max(lines, caption.count('<br>') + 1)
     above = top + 20 * lines
     fig.update_layout(
-        margin=dict(l=6, r=right, t=above, b=6),
+        margin={'l': 6, 'r': right, 't': above, 'b': 6},
         width=None if fit else round(wide + 6 + right),
         height=round(tall + above + 6),
     )
@@ -85,8 +104,10 @@ def _outline(fig, box, axes, *, color=WRONG, width=3):
     """Outline a box (x0, y0, x1, y1) of pixels, exclusive of x1 and y1, on some axes: the colour on a dark rim."""
     x0, y0, x1, y1 = (v - 0.5 for v in box)
     for a in axes:
-        for line in (dict(color='rgba(0,0,0,.8)', width=width + 2), dict(color=color, width=width)):
-            fig.add_shape(type='rect', x0=x0, y0=y0, x1=x1, y1=y1, xref=f'x{a}', yref=f'y{a}', line=line)
+        for ink, wide in (('rgba(0,0,0,.8)', width + 2), (color, width)):
+            fig.add_shape(
+                type='rect', x0=x0, y0=y0, x1=x1, y1=y1, xref=f'x{a}', yref=f'y{a}', line_color=ink, line_width=wide
+            )
 
 # %% ../../../nbs/07_figures/atari/01_codes.ipynb #676a8689
 def _patch_box(row: int, column: int, *, stride: int = 16, field: int = 44) -> tuple[int, int, int, int]:
@@ -134,30 +155,27 @@ def _map_trace(loss, chance, stride, field, axis, opacity):
     )
 
 # %% ../../../nbs/07_figures/atari/01_codes.ipynb #48664f20
-def _loss_axis(top, peak, chance, **place):
-    """Make the colour axis of losses, from 0 to `top`, with chance marked on its bar; `place` positions the bar."""
+def _loss_axis(top, peak, chance) -> dict:
+    """Make the colour axis of losses, from 0 to `top`, with chance marked on its bar."""
     step = next(s for s in (0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 1e9) if top / s <= 6)
     ticks = {float(v): f'{v:g}' for v in np.arange(0, top - 0.5 * step, step).round(3)}
     ticks[float(top)] = f'{top:.2f}' + (' or more' if peak > top else '')
     if chance is not None:
         ticks = {v: t for v, t in ticks.items() if abs(v - chance) > 0.1 * top}
         ticks[chance] = f'<b>chance</b><br>ln {np.exp(chance):.0f} = {chance:.2f}'
-    bar = dict(title=dict(text='loss (nats)', side='top', font_size=13), thickness=12, ticks='outside', ticklen=6)
-    bar |= dict(outlinewidth=1, outlinecolor=GRID, tickvals=list(ticks), ticktext=list(ticks.values()))
-    return dict(colorscale=_HEAT, cmin=0, cmax=top, colorbar=bar | place)
+    bar = {
+        'title': {'text': 'loss (nats)', 'side': 'top', 'font_size': 13},
+        'thickness': 12,
+        'outlinewidth': 1,
+        'outlinecolor': GRID,
+        'ticks': 'outside',
+        'ticklen': 6,
+        'tickvals': list(ticks),
+        'ticktext': list(ticks.values()),
+    }
+    return {'colorscale': _HEAT, 'cmin': 0, 'cmax': top, 'colorbar': bar}
 
 # %% ../../../nbs/07_figures/atari/01_codes.ipynb #91191c9a
-def _check_maps(loss, previous, now, mean) -> tuple:
-    "Check the maps and the frames; returns the maps"
-    loss = np.asarray(loss, float)
-    mean = None if mean is None else np.asarray(mean, float)
-    if loss.ndim != 2 or (mean is not None and mean.shape != loss.shape):
-        raise ValueError(f"loss and mean are both (h, w), got {loss.shape} and {np.shape(mean)}")
-    if (previous is None) != (now is None):
-        raise ValueError("previous and now: give both frames, or neither")
-    return loss, mean
-
-
 def _outline_position(fig, cell, stride, field, axes, over):
     "Outline a position on all axes, and its receptive field on those of frames"
     x0, y0, x1, y1 = _patch_box(*cell, stride=stride, field=field)
@@ -202,12 +220,20 @@ def plot_loss_map(
     -------
     Figure; each position carries `customdata` (row, column)
     """
-    loss, mean = _check_maps(loss, previous, now, mean)
+    loss = np.asarray(loss, float)
+    mean = None if mean is None else np.asarray(mean, float)
+    if loss.ndim != 2 or (mean is not None and mean.shape != loss.shape):
+        raise ValueError(f"loss and mean are both (h, w), got {loss.shape} and {np.shape(mean)}")
+    if (previous is None) != (now is None):
+        raise ValueError("previous and now: give both frames, or neither")
     if previous is None:
-        pictures, words, opacity = [None], ['loss'], 1
+        pictures = [None]
+        words = ['loss']
+        opacity = 1
         size = tuple(n * stride + field - stride for n in loss.shape)
     else:
-        pictures, words = [previous, now], list(captions[:2])
+        pictures = [previous, now]
+        words = list(captions[:2])
         size = check_frame(previous).shape[:2]
     maps = [loss] * len(pictures)
     opacities = [opacity] * len(pictures)
@@ -223,13 +249,28 @@ def plot_loss_map(
         fig.add_trace(_map_trace(z, chance, stride, field, a, alpha))
     peak = max(float(np.nanmax(z)) for z in maps)
     top = 1.5 * chance if chance else max(peak, 1e-6)
-    place = dict(x=1.01, len=1)
+    fig.update_layout(coloraxis=_loss_axis(top, peak, chance), title=title)
     if below:
-        place = dict(x=fig.layout.xaxis2.domain[0] + 0.02, len=fig.layout.yaxis3.domain[1], y=0, yanchor='bottom')
-    fig.update_layout(coloraxis=_loss_axis(top, peak, chance, **place), title=title)
+        fig.update_coloraxes(
+            colorbar_x=fig.layout.xaxis2.domain[0] + 0.02,
+            colorbar_y=0,
+            colorbar_yanchor='bottom',
+            colorbar_len=fig.layout.yaxis3.domain[1],
+        )
+    else:
+        fig.update_coloraxes(colorbar_x=1.01, colorbar_len=1)
     if mean is not None:
-        edges = dict(x0=-0.5, x1=size[1] - 0.5, y0=-0.5, y1=size[0] - 0.5)
-        fig.add_shape(type='rect', xref=f'x{axes[-1]}', yref=f'y{axes[-1]}', line=dict(color=GRID, width=1), **edges)
+        fig.add_shape(
+            type='rect',
+            x0=-0.5,
+            x1=size[1] - 0.5,
+            xref=f'x{axes[-1]}',
+            y0=-0.5,
+            y1=size[0] - 0.5,
+            yref=f'y{axes[-1]}',
+            line_color=GRID,
+            line_width=1,
+        )
     if cell is not None:
         _outline_position(fig, cell, stride, field, axes, [] if previous is None else axes[:2])
     return style(fig)
@@ -321,29 +362,53 @@ class _FrameGrid:
         return (self.width + self.gap) * j + (3 * self.gap if j else 0), self.head + (self.height + self.head) * i
 
 
-def _note(x, y, text, **more) -> dict:
-    return dict(x=x, y=y, text=text, showarrow=False, xanchor='left', yanchor='bottom', font=dict(size=12)) | more
+def _note(x, y, text, *, xanchor='left', size=12, colour=None) -> go.layout.Annotation:
+    "A text above a point"
+    return go.layout.Annotation(
+        text=text,
+        x=x,
+        xanchor=xanchor,
+        y=y,
+        yanchor='bottom',
+        showarrow=False,
+        font_size=size,
+        font_color=colour,
+    )
 
 
-def _encoder_heading(grid: _FrameGrid, i: int, method: str) -> tuple[dict, dict]:
+def _encoder_heading(grid: _FrameGrid, i: int, method: str) -> tuple[go.layout.Annotation, go.layout.Shape]:
     "The name of an encoder above its row, and a mark in its colour"
     x, y = grid.at(i, 1)
     zoom = grid.zoom
     legend = f'<span style="font-size:11px;color:{MUTED}">distance, episode:t</span>'
-    name = _note(x + 9 / zoom, y - 18 / zoom, f'<b>{pretty(method)}</b>  {legend}', font=dict(size=13))
-    box = dict(x0=x, x1=x + 5 / zoom, y0=y - 34 / zoom, y1=y - 21 / zoom)
-    return name, dict(type='rect', fillcolor=method_color(method), line=dict(width=0)) | box
+    name = _note(x + 9 / zoom, y - 18 / zoom, f'<b>{pretty(method)}</b>  {legend}', size=13)
+    mark = go.layout.Shape(
+        type='rect',
+        x0=x,
+        x1=x + 5 / zoom,
+        y0=y - 34 / zoom,
+        y1=y - 21 / zoom,
+        fillcolor=method_color(method),
+        line_width=0,
+    )
+    return name, mark
 
 
-def _row_of_frames(grid: _FrameGrid, i: int, method: str, table, frames, differs) -> tuple[list[dict], list]:
+def _row_of_frames(grid: _FrameGrid, i: int, method: str, table, frames, differs) -> tuple[list, list]:
     "The texts and the traces of a row: frames, and invisible marks over them with hover texts"
-    texts, traces, x_marks, hover, ids = [], [], [], [], []
+    texts = []
+    traces = []
+    x_marks = []
+    hover = []
+    ids = []
     for j, (row, frame) in enumerate(zip(table.to_dict('records'), frames), 1):
         x, y = grid.at(i, j)
-        episode, t, distance = int(row['episode']), int(row['t']), row['distance']
+        episode = int(row['episode'])
+        t = int(row['t'])
+        distance = row['distance']
         traces.append(go.Image(source=frame_uri(frame), x0=x, y0=y, hoverinfo='skip'))
-        step = _note(x + grid.width, y - 1, f'{episode}:{t}', xanchor='right', font=dict(size=11, color=MUTED))
-        texts += [_note(x, y - 1, f'{distance:.3g}'), step]
+        texts.append(_note(x, y - 1, f'{distance:.3g}'))
+        texts.append(_note(x + grid.width, y - 1, f'{episode}:{t}', xanchor='right', size=11, colour=MUTED))
         x_marks.append(x + grid.width / 2)
         hover.append(f'<b>{pretty(method)}</b>, episode {episode}, t {t}<br>distance {distance:.4g}{differs(row)}')
         ids.append([method, episode, t])
@@ -351,7 +416,9 @@ def _row_of_frames(grid: _FrameGrid, i: int, method: str, table, frames, differs
         x=x_marks,
         y=[grid.at(i, 1)[1] + grid.height / 2] * len(ids),
         mode='markers',
-        marker=dict(size=grid.width * grid.zoom * 0.8, symbol='square', opacity=0),
+        marker_size=grid.width * grid.zoom * 0.8,
+        marker_symbol='square',
+        marker_opacity=0,
         hovertext=hover,
         hovertemplate='%{hovertext}<extra></extra>',
         customdata=ids,
@@ -414,7 +481,7 @@ def plot_neighbours(
         title=title,
         width=round(grid.wide * zoom) + 16,
         height=round(grid.tall * zoom) + (40 if title else 8),
-        margin=dict(l=8, r=8, t=36 if title else 4, b=4),
+        margin={'l': 8, 'r': 8, 't': 36 if title else 4, 'b': 4},
         dragmode=False,
         annotations=texts,
         shapes=keys,
@@ -438,19 +505,19 @@ def byte_label(address: int, names: Mapping[int, Sequence[str]] | None = None) -
     return f'{address} · ' + ', '.join(names[address]) if names and address in names else str(address)
 
 # %% ../../../nbs/07_figures/atari/01_codes.ipynb #5e815981
-def _grid_axes() -> tuple[dict, dict]:
-    "The axes of a grid of bytes: addresses above and at the left"
-    plain = dict(showgrid=False, showline=False, ticks='', fixedrange=True)
-    steps = list(range(_COLUMNS))
-    across = dict(side='top', tickvals=steps, ticktext=[f'+{c}' for c in steps], range=[-0.54, _COLUMNS - 0.46])
-    return plain | across, plain
-
-
-def _outline_of_byte(address: int, colour: str, width: float) -> dict:
+def _outline_of_byte(address: int, colour: str, width: float) -> go.layout.Shape:
+    "A frame around the cell of a byte"
     x = address % _COLUMNS
     y = address // _COLUMNS
-    box = dict(x0=x - 0.47, x1=x + 0.47, y0=y - 0.46, y1=y + 0.46)
-    return dict(type='rect', line=dict(color=colour, width=width)) | box
+    return go.layout.Shape(
+        type='rect',
+        x0=x - 0.47,
+        x1=x + 0.47,
+        y0=y - 0.46,
+        y1=y + 0.46,
+        line_color=colour,
+        line_width=width,
+    )
 
 # %% ../../../nbs/07_figures/atari/01_codes.ipynb #e7e1f188
 def _short(n: int) -> str:
@@ -458,8 +525,11 @@ def _short(n: int) -> str:
     return str(n) if n < 1000 else f'{n / 1000:.1f}k' if n < 10_000 else f'{n / 1000:.0f}k'
 
 # %% ../../../nbs/07_figures/atari/01_codes.ipynb #efee8fee
-def _byte_grid(z, text, hover, names, selected, title, colour, fit):
-    """Draw the bytes as a grid: named ones in bold and in a blue frame, the selected one in a thick orange one."""
+def _byte_grid(z, top, bar, text, hover, names, selected, title, fit) -> go.Figure:
+    """Draw the bytes as a grid: named ones in bold and in a blue frame, the selected one in a thick orange one.
+
+    Colours go from 0 to `top`; `bar` is their colour bar.
+    """
     n = len(z)
     rows = -(-n // _COLUMNS)
 
@@ -478,33 +548,38 @@ def _byte_grid(z, text, hover, names, selected, title, colour, fit):
             xgap=3,
             ygap=3,
             zmin=0,
+            zmax=top,
             colorscale=SEQUENTIAL,
-            **colour,
+            colorbar=bar,
         )
     )
-    inks = [MUTED if v is None else legible_ink(round(100 * v / colour['zmax']), SEQUENTIAL) for v in z]
+    inks = [MUTED if v is None else legible_ink(round(100 * v / top), SEQUENTIAL) for v in z]
     fig.add_scatter(
         x=[a % _COLUMNS for a in range(n)],
         y=[a // _COLUMNS for a in range(n)],
         mode='text',
         hoverinfo='skip',
         text=[f'<b>{words}</b>' if a in names else words for a, words in enumerate(text)],
-        textfont=dict(size=11 if fit else 12, color=inks),
+        textfont_size=11 if fit else 12,
+        textfont_color=inks,
     )
     # shapes are set all at once, because plotly checks all of them at each addition
     boxes = [_outline_of_byte(a, _CELL, 2.5) for a in names if a < n]
     if selected is not None:
         boxes.append(_outline_of_byte(selected, WRONG, 4))
-    across, down = _grid_axes()
-    fig.update_xaxes(**across)
+    # addresses stand above and at the left
+    above = [f'+{c}' for c in range(_COLUMNS)]
     left = [f'<b>{r * _COLUMNS}</b>' for r in range(rows)]
-    fig.update_yaxes(tickvals=list(range(rows)), ticktext=left, range=[rows - 0.46, -0.54], **down)
-    top = 28 + (36 if title else 0)
+    fig.update_xaxes(tickvals=list(range(_COLUMNS)), ticktext=above, range=[-0.54, _COLUMNS - 0.46], side='top')
+    fig.update_yaxes(tickvals=list(range(rows)), ticktext=left, range=[rows - 0.46, -0.54])
+    for update_axes in fig.update_xaxes, fig.update_yaxes:
+        update_axes(showgrid=False, showline=False, ticks='', fixedrange=True)
+    head = 28 + (36 if title else 0)
     fig.update_layout(
         title=title,
         width=None if fit else _COLUMNS * 44 + 134,
-        height=rows * 32 + top + 6,
-        margin=dict(l=36, r=56, t=top, b=6) if fit else dict(l=44, r=90, t=top, b=6),
+        height=rows * 32 + head + 6,
+        margin={'l': 36 if fit else 44, 'r': 56 if fit else 90, 't': head, 'b': 6},
         dragmode=False,
         showlegend=False,
         shapes=boxes,
@@ -543,13 +618,13 @@ def plot_ram(
     for a, v in enumerate(values):
         words = f'<b>{byte_label(a, names)}</b><br>value {v} (hex {v:02x}, bits {v:08b})'
         hover.append(words + (f'<br>was {previous[a]}' if a in changed else ''))
-    colour = dict(zmax=255, colorbar=color_bar('value', tickvals=[0, 64, 128, 192, 255], len=1))
-    fig = _byte_grid(values, [str(v) for v in values], hover, names, selected, title, colour, fit)
+    bar = color_bar('value', tickvals=[0, 64, 128, 192, 255], len=1)
+    fig = _byte_grid(values, 255, bar, [str(v) for v in values], hover, names, selected, title, fit)
     return fig.add_scatter(
         x=[a % _COLUMNS + 0.36 for a in changed],
         y=[a // _COLUMNS - 0.3 for a in changed],
         mode='markers',
-        marker=dict(symbol='triangle-ne', size=9, color=WRONG, line=dict(color='black', width=1)),
+        marker={'symbol': 'triangle-ne', 'size': 9, 'color': WRONG, 'line': {'color': 'black', 'width': 1}},
         hoverinfo='skip',
     )
 
@@ -567,12 +642,13 @@ _NO_EFFECT = dict(variable='', n_pixels=0, x0=-1, y0=-1, x1=-1, y1=-1, dx=np.nan
 
 def no_effects(names: Mapping[int, Sequence[str]], n: int = 128) -> pd.DataFrame:
     """Make the table of n bytes whose effects are unknown; names : address -> names."""
-    return pd.DataFrame([_NO_EFFECT | dict(address=a, variable=', '.join(names.get(a, []))) for a in range(n)])
+    return pd.DataFrame([{**_NO_EFFECT, 'address': a, 'variable': ', '.join(names.get(a, []))} for a in range(n)])
 
 
 def _effect_words(row: Mapping) -> tuple[str, str]:
     "The text of the cell of a byte, and its hover text"
-    address, n = row['address'], int(row['n_pixels'])
+    address = row['address']
+    n = int(row['n_pixels'])
     named = {address: [row['variable']]} if isinstance(row['variable'], str) and row['variable'] else {}
     hover = f'<b>{byte_label(address, named)}</b><br>'
     if not n:
@@ -603,7 +679,7 @@ def plot_effects(
     """
     check_columns(effects, ('address', *_NO_EFFECT), 'effects')
     known = {int(r['address']): r for r in effects.to_dict('records')}
-    rows = [known.get(a, _NO_EFFECT | dict(address=a)) for a in range(max(known) + 1)]
+    rows = [known.get(a, {**_NO_EFFECT, 'address': a}) for a in range(max(known) + 1)]
     names = {r['address'] for r in rows if isinstance(r['variable'], str) and r['variable']}
     text, hover = zip(*map(_effect_words, rows))
     n = [int(r['n_pixels']) for r in rows]
@@ -612,8 +688,7 @@ def plot_effects(
     labels = [f'{v:,}' for v in ticks]
     bar = color_bar('pixels that differ', tickvals=np.log10(ticks).tolist(), ticktext=labels, len=1)
     z = [float(np.log10(v)) if v else None for v in n]
-    colour = dict(zmax=float(np.log10(top)), colorbar=bar)
-    return _byte_grid(z, text, hover, sorted(names), selected, title, colour, fit)
+    return _byte_grid(z, float(np.log10(top)), bar, text, hover, sorted(names), selected, title, fit)
 
 # %% ../../../nbs/07_figures/atari/01_codes.ipynb #66a96381
 _CHANGED = (255, 214, 0)
@@ -626,7 +701,8 @@ def difference(before, after) -> tuple[np.ndarray, tuple[int, int, int, int] | N
     -------
     the picture, and the bounding box (x0, y0, x1, y1) of the changes, None if there are none
     """
-    before, after = check_frame(before), check_frame(after)
+    before = check_frame(before)
+    after = check_frame(after)
     if before.shape != after.shape:
         raise ValueError(f"before and after have one shape, got {before.shape} and {after.shape}")
     changed = before != after if before.ndim == 2 else (before != after).any(2)
@@ -700,21 +776,21 @@ def plot_predictors(
             text=[f'{v:.2f}' for v in best['r2']],
             textposition='outside',
             cliponaxis=False,
-            marker=dict(color=[WRONG if a == selected else MUTED for a in best['address']]),
+            marker_color=[WRONG if a == selected else MUTED for a in best['address']],
             hovertext=[f'byte {n}<br>explains <b>{v:.1%}</b> of what changes there' for n, v in zip(names, best['r2'])],
             hovertemplate='%{hovertext}<extra></extra>',
         )
     )
     n = max(len(best), 1)
-    plain = dict(showgrid=False, showline=False, ticks='', ticklabelstandoff=8, fixedrange=True)
-    fig.update_yaxes(tickvals=rows, ticktext=names, range=[n - 0.4, -0.6], **plain)
+    fig.update_yaxes(tickvals=rows, ticktext=names, ticklabelstandoff=8, range=[n - 0.4, -0.6])
+    fig.update_yaxes(showgrid=False, showline=False, ticks='', fixedrange=True)
     words = 'share of variance explained, held-out steps'
     fig.update_xaxes(title=words, range=[0, 1.08], tickvals=[0, 0.25, 0.5, 0.75, 1], fixedrange=True)
     fig.update_layout(
         title=title,
         width=None if fit else 560,
         height=24 * n + 60 + (30 if title else 0),
-        margin=dict(l=150, r=16, t=36 if title else 6, b=48),
+        margin={'l': 150, 'r': 16, 't': 36 if title else 6, 'b': 48},
         dragmode=False,
     )
     return style(fig)

@@ -80,7 +80,8 @@ def pick_scores(
     check_names('method', [*(methods or ()), *(paper or ())], list(scores['method'].unique()))
     if paper is None:
         paper = methods or PAPER_METHODS
-    method, standardized = scores['method'], scores['norm'] == 'standardize'
+    method = scores['method']
+    standardized = scores['norm'] == 'standardize'
     unconditioned = method.isin(UNCONDITIONED)  # have one score
     paper_rows = method.isin(paper) & scores['protocol'].isin(['', 'paper'])  # without variants from other tables
     our_rows = method.isin(methods) if methods is not None else method.notna()
@@ -114,8 +115,9 @@ def pick_games(scores: pd.DataFrame, *, metric: str = 'f1', games: list[str] | N
     return rows.assign(source=np.where(rows['source'] == 'paper', 'paper', 'srlviz').astype(object))
 
 
-def _games_grid(scores: pd.DataFrame, **picked) -> ScoreGrid:
-    return by_method(score_grid(pick_games(scores, **picked), 'task', ['source', 'label'], GAME_ORDER))
+def _games_grid(rows: pd.DataFrame) -> ScoreGrid:
+    "Arrange rows of `pick_games` as games x (source, method)"
+    return by_method(score_grid(rows, 'task', ['source', 'label'], GAME_ORDER))
 
 # %% ../../../nbs/07_figures/atari/00_games.ipynb #f5f5bcde
 def plot_games_heatmap(
@@ -143,8 +145,10 @@ def plot_games_heatmap(
 
     Each cell carries `customdata` (game, source, method); a mean's game is None.
     """
-    picked = dict(methods=methods, conditioning=conditioning, data=data, paper=paper)
-    grid = _games_grid(scores, metric=metric, games=games, **picked)
+    rows = pick_games(
+        scores, metric=metric, games=games, methods=methods, conditioning=conditioning, data=data, paper=paper
+    )
+    grid = _games_grid(rows)
     n = len(grid.value)
     title = f'{metric_label(metric)} of linear probes, {n} game{"s" * (n != 1)}'
     title += ', frames of a PPO agent' if data == 'ppo' else ''
@@ -195,7 +199,14 @@ def _compared_games(our_rows, games: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _category_grid(
-    scores: pd.DataFrame, *, metric: str = 'f1', game: str | None = None, games: list[str] | None = None, **picked
+    scores: pd.DataFrame,
+    *,
+    metric: str = 'f1',
+    game: str | None = None,
+    games: list[str] | None = None,
+    conditioning: str = 'both',
+    data: str = 'random',
+    paper: list[str] | None = None,
 ) -> tuple[pd.DataFrame, tuple[str, ...], list[str]]:
     """Arrange scores as categories x (source, method): of one game, or means over the same games for every column.
 
@@ -204,7 +215,8 @@ def _category_grid(
     scores : a score table
     game : one game; None averages over games
     games : to average over; if None all games with a score of ours, or the common ones if no method has all
-    metric, picked : as in `pick_games`
+    metric : as in `pick_games`
+    conditioning, data, paper : as in `pick_scores`
 
     Returns
     -------
@@ -212,15 +224,19 @@ def _category_grid(
     games : those averaged over
     left_out : methods of ours that lack one of these games
     """
-    rows = pick_scores(scores, **picked)
+    rows = pick_scores(scores, conditioning=conditioning, data=data, paper=paper)
     rows = rows[(rows['metric'] == metric) & (rows['target'] == 'mean')]
-    paper, over_games = rows['source'] == 'paper', rows['task'] == 'all'
-    our_rows, paper_rows, printed = rows[~paper & ~over_games], rows[paper & ~over_games], rows[paper & over_games]
+    is_paper = rows['source'] == 'paper'
+    over_games = rows['task'] == 'all'
+    our_rows = rows[~is_paper & ~over_games]
+    paper_rows = rows[is_paper & ~over_games]
+    printed = rows[is_paper & over_games]
     paper_games = set(paper_rows['task'].unique())
     check_names('game', [game] if game else games, sorted({*our_rows['task'].unique(), *paper_games}))
     left_out = []
     if game:
-        games, paper_rows = [game], paper_rows[paper_rows['task'] == game]
+        games = [game]
+        paper_rows = paper_rows[paper_rows['task'] == game]
     else:
         known = our_rows['task'].unique() if len(our_rows) else paper_games
         games, left_out = _compared_games(our_rows, list(games or sorted(known, key=game_title)))
@@ -245,10 +261,10 @@ def _over(games):
 
 
 SIGNS = {
-    'raw probe': dict(symbol='circle-open'),
-    'standardized probe': dict(symbol='circle'),
-    'as printed in the paper': dict(symbol='line-ns-open', size=15),
-    'no probe on codes': dict(symbol='diamond', size=9),
+    'raw probe': {'symbol': 'circle-open'},
+    'standardized probe': {'symbol': 'circle'},
+    'as printed in the paper': {'symbol': 'line-ns-open', 'size': 15},
+    'no probe on codes': {'symbol': 'diamond', 'size': 9},
 }
 
 
@@ -307,8 +323,9 @@ def plot_categories(
     columns : panels side by side
     width : available pixels; lines are then closer to each other
     """
-    picked = dict(conditioning=conditioning, data=data, paper=paper)
-    mean, games, left_out = _category_grid(scores, metric=metric, game=game, games=games, **picked)
+    mean, games, left_out = _category_grid(
+        scores, metric=metric, game=game, games=games, conditioning=conditioning, data=data, paper=paper
+    )
     rows = mean.stack(['source', 'method'], future_stack=True).dropna().rename('value').reset_index()
     rows['panel'] = rows['group'].map(_category_title)
     panels = list(rows['panel'].unique())
@@ -348,8 +365,10 @@ def _conditioning_grid(
     """
     if not (scores['source'] != 'paper').any():
         raise ValueError("scores: nothing to compare, the paper's scores are all of raw codes")
-    mean = _games_grid(scores, metric=metric, games=games, methods=methods, data=data, paper=[]).value['srlviz']
-    raw, standardized = {}, {}
+    rows = pick_games(scores, metric=metric, games=games, methods=methods, data=data, paper=[])
+    mean = _games_grid(rows).value['srlviz']
+    raw = {}
+    standardized = {}
     for label in mean:
         v = read_method(label)
         if v.rest:
@@ -397,7 +416,7 @@ def _ends(name: str, sets, raw, standardized) -> pd.DataFrame:
             value = table.loc[games, name].mean(skipna=False)
             if value == value:
                 series = 'no probe on codes' if name in UNCONDITIONED else sign
-                rows.append(dict(label=label, series=series, value=value, data=[task, 'srlviz', name]))
+                rows.append({'label': label, 'series': series, 'value': value, 'data': [task, 'srlviz', name]})
     return pd.DataFrame(rows).drop_duplicates(['label', 'series']).assign(panel=pretty(name), colour=method_color(name))
 
 # %% ../../../nbs/07_figures/atari/00_games.ipynb #9049ac75
@@ -435,7 +454,7 @@ def plot_conditioning(
     return plot_intervals(
         table,
         order=list(sets),
-        looks={k: look | dict(size=8) for k, look in SIGNS.items()},
+        looks={k: {**look, 'size': 8} for k, look in SIGNS.items()},
         spans=_reaches(table),
         axis=metric_label(metric),
         ends=(-0.02, 1.02),
@@ -480,7 +499,8 @@ def plot_rank_change(
     both, shared = _shared(raw, standardized)
     if not shared:
         raise ValueError("no game has raw and standardized probes of all these encoders; name some, methods=[...]")
-    left, right = raw.loc[shared, both].mean(), standardized.loc[shared, both].mean()
+    left = raw.loc[shared, both].mean()
+    right = standardized.loc[shared, both].mean()
     places = [_places(table.loc[shared, both]) for table in (raw, standardized)]
     names = {m: f'{pretty(m)}: {places[0][m]} to {places[1][m]}' for m in both}
     fig = plot_curves(
@@ -494,9 +514,9 @@ def plot_rank_change(
         axes=('', metric_label(metric)),
         title=f'{metric_label(metric)} and rank, {_over(shared)}' + ', which all have' * (len(shared) < len(raw)),
     )
-    ticks = dict(tickvals=[0, 1], ticktext=['<b>raw codes</b>', '<b>standardized codes</b>'], range=[-0.1, 1.1])
-    fig.update_traces(mode='lines+markers', marker_size=9).update_xaxes(**ticks)
-    return fig.update_layout(height=440, width=680, margin=dict(b=40, r=220), legend=LEGEND_RIGHT)
+    fig.update_traces(mode='lines+markers', marker_size=9)
+    fig.update_xaxes(tickvals=[0, 1], ticktext=['<b>raw codes</b>', '<b>standardized codes</b>'], range=[-0.1, 1.1])
+    return fig.update_layout(height=440, width=680, margin_b=40, margin_r=220, legend=LEGEND_RIGHT)
 
 # %% ../../../nbs/07_figures/atari/00_games.ipynb #5edb0bff
 _ABLATIONS = ['st_dim', 'jsd_st_dim', 'gl_st_dim', 'global_t_dim', 'static_dim']
@@ -574,8 +594,13 @@ def plot_ablations(
         names = ', '.join(methods) or 'ST-DIM or an ablation of it'
         raise ValueError(f"nothing to compare: no game has the f1 of {names}")
     table = pd.concat(tables, ignore_index=True)
-    title_of, rank = (game_title, game_title) if by == 'game' else (_category_title, ranked(['all', *CATEGORY_ORDER]))
-    looks = {pretty(m): dict(symbol=SYMBOLS[k % len(SYMBOLS)], color=method_color(m)) for k, m in enumerate(methods)}
+    title_of = rank = game_title
+    if by == 'category':
+        title_of = _category_title
+        rank = ranked(['all', *CATEGORY_ORDER])
+    looks = {}
+    for k, m in enumerate(methods):
+        looks[pretty(m)] = {'symbol': SYMBOLS[k % len(SYMBOLS)], 'color': method_color(m)}
     return plot_intervals(
         table.assign(label=table['key'].map(title_of), series=table['method'].map(pretty)),
         order=[title_of(key) for key in sorted(table['key'].unique(), key=rank)],
@@ -623,13 +648,17 @@ def plot_learning_curve(table: pd.DataFrame, seeds: pd.DataFrame | None = None) 
 # %% ../../../nbs/07_figures/atari/00_games.ipynb #2fbbf48f
 def _confusion_map(counts, labels, share, size):
     """Draw shares, the diagonal, and in small matrices the counts."""
-    n, steps = len(labels), counts.sum(1)
+    n = len(labels)
+    steps = counts.sum(1)
     hover = [
         [f'true {labels[i]}: {steps[i]:,} steps<br>predicted {labels[j]}: <b>{counts[i, j]:,}</b>' for j in range(n)]
         for i in range(n)
     ]
     z = [[None] * n for _ in range(n)]
-    x, y, text, inks = [], [], [], []
+    x = []
+    y = []
+    text = []
+    inks = []
     for i, j in zip(*np.nonzero(counts)):
         z[i][j] = float(share[i, j])
         if n <= 12:
@@ -654,9 +683,10 @@ def _confusion_map(counts, labels, share, size):
             hoverongaps=False,
         )
     )
-    same, ends = dict(hoverinfo='skip', showlegend=False), [-0.5, n - 0.5]
-    fig.add_scatter(x=ends, y=ends, mode='lines', line=dict(color=MUTED, width=1), **same)
-    return fig.add_scatter(x=x, y=y, text=text, mode='text', textfont=dict(size=size, color=inks), **same)
+    ends = [-0.5, n - 0.5]
+    fig.add_scatter(x=ends, y=ends, mode='lines', line_color=MUTED, line_width=1)
+    fig.add_scatter(x=x, y=y, text=text, mode='text', textfont_size=size, textfont_color=inks)
+    return fig.update_traces(hoverinfo='skip', showlegend=False, selector={'type': 'scatter'})
 
 # %% ../../../nbs/07_figures/atari/00_games.ipynb #a531a29d
 def plot_confusion(confusion, *, factor: str = '', method: str = '', names: Sequence[str] = ()) -> go.Figure:
@@ -674,23 +704,24 @@ def plot_confusion(confusion, *, factor: str = '', method: str = '', names: Sequ
     fig = _confusion_map(counts, labels, counts / np.maximum(counts.sum(1), 1)[:, None], 11.5)
     every = max(1, -(-n // 12))
     texts = [label.split(' to ')[0] if binned else label for label in labels[::every]]
-    ticks = dict(tickvals=list(range(0, n, every)), ticktext=texts, showgrid=False, fixedrange=True, showline=True)
+    for update_axes in fig.update_xaxes, fig.update_yaxes:
+        update_axes(tickvals=list(range(0, n, every)), ticktext=texts)
+        update_axes(showgrid=False, showline=True, fixedrange=True, constrain='domain')
     fig.update_xaxes(
         title='predicted' + ' (bins, lowest value)' * bool(binned),
         range=[-0.5, n - 0.5],
         tickangle=-90 * (max(map(len, texts)) > 6),
-        constrain='domain',
-        **ticks,
     )
-    fig.update_yaxes(title='true', range=[n - 0.5, -0.5], scaleanchor='x', constrain='domain', **ticks)
+    fig.update_yaxes(title='true', range=[n - 0.5, -0.5], scaleanchor='x')
     side = int(np.clip(26 * n, 220, 420))
     heading = f'<b>{factor}</b>' + (f' predicted from {pretty(method)}' if method else '') + '<br>'
     title = f'{heading if factor else ""}{right:.0%} of {counts.sum():,} steps exact'
     fig.update_layout(
         height=side + 116,
         width=side + 150,
-        margin=dict(l=60, r=86, t=64, b=52),
+        margin={'l': 60, 'r': 86, 't': 64, 'b': 52},
         dragmode=False,
-        title=dict(text=title, font_size=14),
+        title_text=title,
+        title_font_size=14,
     )
     return style(fig)

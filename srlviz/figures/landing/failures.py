@@ -19,20 +19,28 @@ from ...core.metrics import number
 from ..style import method_color, split_method, style
 
 # %% ../../../nbs/07_figures/landing/03_failures.ipynb #58d031a8
-_AXIS_WORDS = dict(alarms='false alarms', found='found', precision='precision')
+_AXIS_WORDS = {'alarms': 'false alarms', 'found': 'found', 'precision': 'precision'}
 
 
 def _line_look(label: str, width: float) -> dict:
     "The line of an encoder: frames are dotted, quiet sensors dashed"
     name, rest = split_method(label)
     dash = 'dash' if 'quiet' in rest else 'dot' if 'frames' in rest else 'solid'
-    return dict(color=method_color(name), dash=dash, width=width)
+    return {'color': method_color(name), 'dash': dash, 'width': width}
 
 
 def _chance(x: Sequence[float], y: Sequence[float]) -> go.Scatter:
     "A dashed reference line"
-    line = dict(color=MUTED, width=1, dash='dash')
-    return go.Scatter(x=x, y=y, mode='lines', line=line, hoverinfo='skip', showlegend=False)
+    return go.Scatter(
+        x=x,
+        y=y,
+        mode='lines',
+        line_color=MUTED,
+        line_width=1,
+        line_dash='dash',
+        hoverinfo='skip',
+        showlegend=False,
+    )
 
 
 def _curve(fig, column, curve, axes, label, area, threshold, first):
@@ -57,9 +65,17 @@ def _curve(fig, column, curve, axes, label, area, threshold, first):
     if first and threshold is not None and len(curve.dropna()):
         distance = (curve['threshold'].replace([np.inf], np.finfo(float).max) - threshold).abs()
         at = curve.iloc[[int(distance.argmin())]]
-        marker = dict(size=12, color=WRONG, symbol='diamond', line=dict(color='white', width=1.5))
-        look = dict(mode='markers', marker=marker, name='threshold', showlegend=False, hoverinfo='skip')
-        fig.add_scatter(x=at[x], y=at[y], **look, row=1, col=column)
+        fig.add_scatter(
+            x=at[x],
+            y=at[y],
+            mode='markers',
+            name='threshold',
+            marker={'size': 12, 'color': WRONG, 'symbol': 'diamond', 'line': {'color': 'white', 'width': 1.5}},
+            showlegend=False,
+            hoverinfo='skip',
+            row=1,
+            col=column,
+        )
 
 # %% ../../../nbs/07_figures/landing/03_failures.ipynb #58d031a9
 def plot_failure_curves(
@@ -86,9 +102,9 @@ def plot_failure_curves(
     fig = make_subplots(1, 2, horizontal_spacing=0.13)
     for label in sorted(curves, key=lambda k: k == first):
         found = curves[label]
-        look = dict(label=label, threshold=threshold, first=label == first)
-        _curve(fig, 1, found.roc, ('alarms', 'found'), area=found.auroc, **look)
-        _curve(fig, 2, found.precision, ('found', 'precision'), area=found.average, **look)
+        is_first = label == first
+        _curve(fig, 1, found.roc, ('alarms', 'found'), label, found.auroc, threshold, is_first)
+        _curve(fig, 2, found.precision, ('found', 'precision'), label, found.average, threshold, is_first)
     share = curves[first].share
     for column, y in ((1, [0, 1]), (2, [share, share])):
         if share in (0, 1):
@@ -100,20 +116,22 @@ def plot_failure_curves(
     fig.update_xaxes(title='found (of broken windows)', col=2).update_yaxes(title='precision', col=2)
     fig.update_xaxes(range=[-0.02, 1.02], dtick=0.5, tickformat='.0%', title_standoff=4)
     fig.update_yaxes(range=[-0.02, 1.04], dtick=0.5, tickformat='.0%', title_standoff=2)
-    lines, top = 17 * len(curves), 34 if title else 12
+    lines = 17 * len(curves)  # pixels of the legend
+    top = 34 if title else 12
     fig.update_layout(
-        title=dict(text=title, font_size=14),
+        title_text=title,
+        title_font_size=14,
         height=height + lines + 20,
         dragmode=False,
-        margin=dict(l=52, r=10, t=top, b=72 + lines),
-        legend=dict(
-            title=dict(text='AUROC', font_size=11, side='top'),
-            tracegroupgap=0,
-            orientation='v',
-            y=-44 / (height - 52 - top),
-            yanchor='top',
-            font_size=11,
-        ),
+        margin={'l': 52, 'r': 10, 't': top, 'b': 72 + lines},
+        legend_title_text='AUROC',
+        legend_title_font_size=11,
+        legend_title_side='top',
+        legend_tracegroupgap=0,
+        legend_orientation='v',
+        legend_y=-44 / (height - 52 - top),
+        legend_yanchor='top',
+        legend_font_size=11,
     )
     return style(fig)
 
@@ -126,46 +144,64 @@ def plot_both_kinds(present: Sequence, predicted: Sequence, threshold: float, *,
 
     Each bar's `customdata` is its lower edge, which can become the next threshold.
     """
-    present, predicted = np.asarray(present, bool), np.asarray(predicted, float)
-    low, high = predicted.min(), predicted.max()
+    present = np.asarray(present, bool)
+    predicted = np.asarray(predicted, float)
+    low = predicted.min()
+    high = predicted.max()
     edges = np.linspace(low, high if high > low else low + 1, _BINS + 1)
     fig = go.Figure()
     for kind, mine, sign, colour in (('with the failure', present, 1, LINE), ('without', ~present, -1, MUTED)):
         for called in (True, False):
             n = np.histogram(predicted[mine & ((predicted >= threshold) == called)], edges)[0]
             wrong = called != (sign > 0)
-            pattern = dict(shape='/' if wrong else '', size=5, solidity=0.25, fillmode='overlay', fgcolor='white')
             words = f'%{{text}} windows {kind}<br>from %{{customdata:.3~g}}{", misclassified" * wrong}'
             fig.add_bar(
                 x=(edges[1:] + edges[:-1]) / 2,
                 y=sign * n / max(mine.sum(), 1) * 100,
                 width=edges[1] - edges[0],
                 name=f'{kind}, wrong' if wrong else kind,
-                marker=dict(color=WRONG if wrong else colour, line_width=0, pattern=pattern),
+                marker_color=WRONG if wrong else colour,
+                marker_line_width=0,
+                marker_pattern={
+                    'shape': '/' if wrong else '',
+                    'size': 5,
+                    'solidity': 0.25,
+                    'fillmode': 'overlay',
+                    'fgcolor': 'white',
+                },
                 customdata=edges[:-1],
                 text=[str(k) for k in n],
                 textposition='none',
                 hovertemplate=f'{words}<extra></extra>',
             )
-    fig.add_vline(threshold, line=dict(color=INK, width=2), name='threshold')
-    look = dict(text='detected ▸', xanchor='left', xshift=3)
-    if threshold > edges[0] + 0.6 * (edges[-1] - edges[0]):  # more room on the left
-        look = dict(text='◂ not detected', xanchor='right', xshift=-3)
-    fig.add_annotation(showarrow=False, font_size=12, x=threshold, y=1, yref='y domain', yanchor='top', **look)
-    fig.add_hline(0, line=dict(color=INK, width=1))
+    fig.add_vline(threshold, line_color=INK, line_width=2, name='threshold')
+    has_room_left = threshold > edges[0] + 0.6 * (edges[-1] - edges[0])
+    fig.add_annotation(
+        text='◂ not detected' if has_room_left else 'detected ▸',
+        x=threshold,
+        xanchor='right' if has_room_left else 'left',
+        xshift=-3 if has_room_left else 3,
+        y=1,
+        yref='y domain',
+        yanchor='top',
+        showarrow=False,
+        font_size=12,
+    )
+    fig.add_hline(0, line_color=INK, line_width=1)
     top = 1.06 * (max(np.abs(t.y).max() for t in fig.data) or 1)
     fig.update_yaxes(title='% of its kind', range=[-top, top], tickvals=[], showgrid=False)
     fig.update_xaxes(title='predicted', range=[edges[0], edges[-1]])
     counts = f'{present.sum():,} windows with the failure (up), {(~present).sum():,} without (down)'
     title = counts if title is None else title
     fig.update_layout(
-        title=dict(text=title, font_size=14),
+        title_text=title,
+        title_font_size=14,
         height=210,
         barmode='overlay',
         bargap=0,
         dragmode=False,
         showlegend=False,
-        margin=dict(l=36, r=10, t=32 if title else 8, b=44),
+        margin={'l': 36, 'r': 10, 't': 32 if title else 8, 'b': 44},
     )
     return style(fig)
 
@@ -191,7 +227,8 @@ def plot_calibration(
     first = first or next(iter(tables))
     fig = go.Figure()
     for label in sorted(tables, key=lambda k: k == first):
-        table, mine = tables[label], label == first
+        table = tables[label]
+        mine = label == first
         words = f'<b>{label_words(label)}</b><br>predicted %{{x:.3~g}}, true %{{y:.3~g}}, %{{customdata}} windows'
         errors = table['high'] - table['true']
         fig.add_scatter(
@@ -201,7 +238,7 @@ def plot_calibration(
             name=label_words(label),
             line=_line_look(label, 2.4 if mine else 1.4),
             opacity=1 if mine else 0.7,
-            error_y=dict(type='data', array=errors, color=INK, thickness=1, width=3, visible=mine),
+            error_y={'type': 'data', 'array': errors, 'color': INK, 'thickness': 1, 'width': 3, 'visible': mine},
             customdata=table['n'],
             hovertemplate=f'{words}<extra></extra>',
         )
@@ -210,10 +247,11 @@ def plot_calibration(
     fig.add_trace(_chance(ends, ends))
     fig.update_xaxes(title=axes[0]).update_yaxes(title=axes[1])
     fig.update_layout(
-        title=dict(text=title, font_size=14),
+        title_text=title,
+        title_font_size=14,
         height=height,
         dragmode=False,
         showlegend=False,
-        margin=dict(l=56, r=10, t=32 if title else 10, b=44),
+        margin={'l': 56, 'r': 10, 't': 32 if title else 10, 'b': 44},
     )
     return style(fig)

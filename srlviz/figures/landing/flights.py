@@ -182,13 +182,17 @@ def sparks(values: np.ndarray) -> np.ndarray:
     return out[:, np.linspace(0, len(at) - 1, _SPARK_POINTS).round().astype(int)]
 
 # %% ../../../nbs/07_figures/landing/00_flights.ipynb #8cc7e679
-_ROW, _GAP, _LABEL = 58, 21, 15  # pixels: a row, the heading above it, a line of labels of events
-_MIN_ROW, _MAX_ROW = 28, 120  # pixels of a row, if rows share a height
+_ROW = 58  # pixels of a row
+_MIN_ROW = 28  # pixels of a row, if rows share a height
+_MAX_ROW = 120
+_GAP = 21  # pixels of the heading above a row
+_LABEL = 15  # pixels of a line of labels of events
 
 
 def _levels(times, texts, seconds):
     "Choose the line of each label, so that labels do not overlap"
-    ends, levels = [], []  # right end of each line in pixels
+    levels = []
+    ends = []  # right end of each line in pixels
     for at, text in zip(times, texts):
         x = at / max(seconds, 1) * 640  # pixels
         level = next((i for i, end in enumerate(ends) if end <= x), len(ends))
@@ -197,7 +201,7 @@ def _levels(times, texts, seconds):
     return levels
 
 
-def _event_labels_of(events: pd.DataFrame | None, hz: float, seconds: float) -> tuple[list[dict], int]:
+def _event_labels_of(events: pd.DataFrame | None, hz: float, seconds: float) -> tuple[list, int]:
     """Make the labels of perturbations above the first row; also returns how many lines they take."""
     if events is None or not len(events):
         return [], 0
@@ -206,18 +210,19 @@ def _event_labels_of(events: pd.DataFrame | None, hz: float, seconds: float) -> 
     for r, level in zip(events.itertuples(), levels):
         x = r.t / hz
         labels.append(
-            dict(
+            go.layout.Annotation(
+                text=r.text,
                 x=x,
                 xref='x',
+                xanchor='left',
+                xshift=2,
                 y=1,
                 yref='y domain',
-                yshift=_GAP - 4 + _LABEL * level,
-                text=r.text,
-                showarrow=False,
-                xanchor='left',
                 yanchor='bottom',
-                xshift=2,
-                font=dict(size=11, color=MUTED),
+                yshift=_GAP - 4 + _LABEL * level,
+                showarrow=False,
+                font_size=11,
+                font_color=MUTED,
                 hovertext=f'{r.text}, {format_strength(r.name, r.value)}, from {x:.1f} s',
             )
         )
@@ -228,19 +233,46 @@ def _row_axis(row: int, tall: float, inner: float, words: Sequence[str] = ()) ->
     "The axis of a row `tall` pixels high; all rows are `inner` pixels high together"
     top = 1 - row * (tall + _GAP) / inner
     domain = [max(top - tall / inner, 0), top]
-    return dict(domain=domain, anchor='x', nticks=3, fixedrange=True, tickfont_size=11) | category_ticks(words)
+    return {
+        'domain': domain,
+        'anchor': 'x',
+        'nticks': 3,
+        'fixedrange': True,
+        'tickfont_size': 11,
+        **category_ticks(words),
+    }
 
 
-def _heading(name: str, unit: str, row: int) -> dict:
-    text = f'<b>{short_name(name)}</b>' + (f' ({unit})' if unit else '')
-    at = dict(x=0, xref='x domain', y=1, yref=f'{axis_name(row)} domain', xanchor='left', yanchor='bottom')
-    return dict(text=text, showarrow=False, font_size=12, hovertext=name) | at
+def _heading(name: str, unit: str, row: int) -> go.layout.Annotation:
+    "The name and the unit of a row above it"
+    return go.layout.Annotation(
+        text=f'<b>{short_name(name)}</b>' + (f' ({unit})' if unit else ''),
+        hovertext=name,
+        x=0,
+        xref='x domain',
+        xanchor='left',
+        y=1,
+        yref=f'{axis_name(row)} domain',
+        yanchor='bottom',
+        showarrow=False,
+        font_size=12,
+    )
 
 
-def _vertical(x: float, row: int, top: float, **line) -> dict:
+def _vertical(x: float, row: int, top: float) -> go.layout.Shape:
     "A vertical line in a row, as high as a multiple of the row"
-    at = dict(x0=x, x1=x, xref='x', y0=0, y1=top, yref=f'{axis_name(row)} domain')
-    return dict(type='line', line=dict(color=WRONG) | line) | at
+    return go.layout.Shape(
+        type='line',
+        x0=x,
+        x1=x,
+        xref='x',
+        y0=0,
+        y1=top,
+        yref=f'{axis_name(row)} domain',
+        line_color=WRONG,
+        line_width=1.2,
+        line_dash='dot',
+    )
 
 
 def _row_height(k: int, room: int | None) -> float:
@@ -281,7 +313,10 @@ def plot_traces(
         raise ValueError(f"values are one column for each of {k} names, (T, {k}); got {values.shape}")
     if not k:
         raise ValueError("names is empty; give at least one sensor")
-    units, rate, categories = [''] * k if units is None else units, hz or 1.0, categories or [()] * k
+    if units is None:
+        units = [''] * k
+    categories = categories or [()] * k
+    rate = hz or 1.0
     episodes = [values] if over is None else [values, np.asarray(over)]
     seconds = (start + max(map(len, episodes)) - 1) / rate
     title = ' &nbsp; '.join(filter(None, [title, line_key(words[: len(episodes)])]))
@@ -289,39 +324,38 @@ def plot_traces(
     head = 24 + _LABEL * lines + 24 * bool(title)
     tall = _row_height(k, height and height - head - 46)
     inner = k * (tall + _GAP) - _GAP
-    fig, shapes = go.Figure(), []
+    fig = go.Figure()
+    shapes = []
     for label in labels:
         for i in range(k):
             top = 1 if i == 0 else (tall + _GAP) / tall
-            shapes.append(_vertical(label['x'], i, top, width=1.2, dash='dot'))
+            shapes.append(_vertical(label.x, i, top))
     for of_episode, colour in zip(episodes, (LINE, *OVER)):
         for i in range(k):
-            is_category = len(categories[i]) > 0
             trace = line_trace(
                 of_episode[:, i].astype(np.float32),
                 short_name(names[i]),
                 units[i],
                 start=start,
                 rate=rate,
-                step=is_category,
+                step=len(categories[i]) > 0,
                 colour=colour,
             )
             fig.add_trace(trace.update(yaxis=axis_name(i)))
     fig.update_layout({axis_name(i, 'yaxis'): _row_axis(i, tall, inner, categories[i]) for i in range(k)})
     fig.update_layout(
-        xaxis=dict(
-            title='time (s)' if hz else 'step t',
-            range=[start / rate, max(seconds, (start + 1) / rate)],
-            anchor=axis_name(k - 1),
-        ),
+        xaxis_title='time (s)' if hz else 'step t',
+        xaxis_range=[start / rate, max(seconds, (start + 1) / rate)],
+        xaxis_anchor=axis_name(k - 1),
         shapes=shapes,
         annotations=labels + [_heading(names[i], units[i], i) for i in range(k)],
-        title=dict(text=title, font_size=13),
+        title_text=title,
+        title_font_size=13,
         height=round(inner + head + 46),
         showlegend=False,
         hovermode='x',
         hoverdistance=-1,
-        margin=dict(l=64, r=14, t=head, b=46),
+        margin={'l': 64, 'r': 14, 't': head, 'b': 46},
     )
     return style(fig)
 
@@ -370,7 +404,8 @@ def _path(episode: Episode, y: str, hz: float) -> go.Scatter:
         y=v[keep].round(2),
         mode='lines',
         name='path',
-        line=dict(color=LINE, width=2.2),
+        line_color=LINE,
+        line_width=2.2,
         customdata=np.c_[keep, keep / hz],
         hovertemplate='%{y:.1f} m, %{x:.2f} km past the threshold<br>%{customdata[1]:.1f} s<extra></extra>',
     )
@@ -380,31 +415,29 @@ def _marked(episode: Episode, y: str, hz: float, events: pd.DataFrame | None) ->
     "The path, and marks of perturbations and of touchdown"
     events = onsets(episode.factors) if events is None else events[events['t'] < len(episode)]
     down = touchdown(episode.factors)
-    marks = []
+    marks = []  # name, steps, words, symbol, colour, size
     if len(events):
-        look = dict(symbol='diamond', color=WRONG, size=10)
-        marks.append(('perturbation', events['t'].to_numpy(int), events['text'], look))
+        marks.append(('perturbation', events['t'].to_numpy(int), events['text'], 'diamond', WRONG, 10))
     if down is not None:
-        marks.append(
-            ('wheels on the ground', [down], ['wheels on the ground'], dict(symbol='triangle-down', color=INK, size=11))
-        )
+        name = 'wheels on the ground'
+        marks.append((name, [down], [name], 'triangle-down', INK, 11))
     x, v = (np.asarray(episode.factors[name], float) for name in ('along_track', y))
     traces = [_path(episode, y, hz)]
-    for kind, at, texts, look in marks:
+    for name, at, texts, symbol, colour, size in marks:
         traces.append(
             go.Scatter(
                 x=x[at] / 1000,
                 y=v[at],
                 mode='markers',
-                name=kind,
-                marker=dict(line=dict(color='white', width=1), **look),
+                name=name,
+                marker={'symbol': symbol, 'color': colour, 'size': size, 'line': {'color': 'white', 'width': 1}},
                 text=[f'{text}<br>{i / hz:.1f} s' for text, i in zip(texts, at)],
                 hovertemplate='<b>%{text}</b><br>%{y:.1f} m<extra></extra>',
             )
         )
     return traces
 
-
+# %% ../../../nbs/07_figures/landing/00_flights.ipynb #b9d44768
 def _beam(reach: np.ndarray, low: np.ndarray, high: np.ndarray, name: str) -> go.Scatter:
     "The band between two lines over the distance to the threshold (m)"
     return go.Scatter(
@@ -420,6 +453,7 @@ def _beam(reach: np.ndarray, low: np.ndarray, high: np.ndarray, name: str) -> go
 
 
 def _need(episode, *names):
+    "Refuse a flight that lacks one of these factors"
     missing = [n for n in names if n not in episode.factors]
     if missing:
         raise ValueError(f"episode needs the factors {', '.join(names)}, in metres; missing: {', '.join(missing)}")
@@ -435,7 +469,7 @@ def _runway_length(factors: Mapping) -> float:
     """The length of the runway (m): the factor `runway_length`, or 3,000."""
     return float(factors.get('runway_length', 3000.0))
 
-
+# %% ../../../nbs/07_figures/landing/00_flights.ipynb #f5abfc86
 _BEAM = '#009E73'
 _SIGNS = {'diamond': '◆', 'triangle-down': '▼'}
 
@@ -455,7 +489,7 @@ def _path_key(traces: Sequence[go.Scatter]) -> str:
     )
 
 
-def _draw_path(episode, y, background, events, hz, against, words, axis, height, title) -> go.Figure:
+def _draw_path(episode, y, background, events, hz, against, words) -> go.Figure:
     "Draw the path of a flight, and that of another one, over a background"
     fig = go.Figure(background)
     if against is not None:
@@ -463,15 +497,26 @@ def _draw_path(episode, y, background, events, hz, against, words, axis, height,
         fig.add_trace(_path(against, y, hz).update(name=words, line_color=OVER[0]))
     fig.add_traces(_marked(episode, y, hz, events))
     fig.update_layout(
-        title=dict(text=title, font_size=13),
-        height=height,
-        xaxis=dict(title='past the threshold (km)', range=_track_range(episode), zeroline=False),
-        yaxis=dict(nticks=5) | axis,
+        title_font_size=13,
+        xaxis_title='past the threshold (km)',
+        xaxis_range=_track_range(episode),
+        xaxis_zeroline=False,
+        yaxis_nticks=5,
         showlegend=False,
-        margin=dict(l=64, r=14, t=30, b=46),
+        margin={'l': 64, 'r': 14, 't': 30, 'b': 46},
     )
-    at = dict(x=1, xref='x domain', xanchor='right', y=1, yref='y domain', yanchor='bottom')
-    fig.add_annotation(text=_path_key(fig.data), showarrow=False, font=dict(size=11, color=MUTED), **at)
+    fig.add_annotation(
+        text=_path_key(fig.data),
+        x=1,
+        xref='x domain',
+        xanchor='right',
+        y=1,
+        yref='y domain',
+        yanchor='bottom',
+        showarrow=False,
+        font_size=11,
+        font_color=MUTED,
+    )
     return style(fig)
 
 # %% ../../../nbs/07_figures/landing/00_flights.ipynb #bc51d485
@@ -501,7 +546,9 @@ def plot_descent(
         y=glide_height(reach, beams),
         mode='lines',
         name=f'glide slope, {beams.slope:g}°',
-        line=dict(color=_BEAM, width=1.5, dash='dash'),
+        line_color=_BEAM,
+        line_width=1.5,
+        line_dash='dash',
         hovertemplate='glide slope %{y:.1f} m<extra></extra>',
     )
     ground = go.Scatter(
@@ -509,14 +556,16 @@ def plot_descent(
         y=[0, 0],
         mode='lines',
         name='runway',
-        line=dict(color=MUTED, width=6),
+        line_color=MUTED,
+        line_width=6,
         hovertemplate='runway<extra></extra>',
     )
     highest = max(float(np.nanmax(np.asarray(e.factors['height'], float))) for e in (episode, against or episode))
     top = max(highest, float(glide_height(reach, beams)[0])) * 1.08
     background = [_beam(reach, low, high, 'one dot'), slope, ground]
-    axis, title = dict(title='height (m)', range=[-0.04 * top, top]), 'Height'
-    return _draw_path(episode, 'height', background, events, hz, against, words, axis, height, title)
+    fig = _draw_path(episode, 'height', background, events, hz, against, words)
+    fig.update_yaxes(title_text='height (m)', range=[-0.04 * top, top])
+    return fig.update_layout(title_text='Height', height=height)
 
 # %% ../../../nbs/07_figures/landing/00_flights.ipynb #af8e7dd7
 def _localizer_width(along: np.ndarray, length: float, beams: Beams = Beams()) -> np.ndarray:
@@ -537,7 +586,8 @@ def plot_map(
 ) -> go.Figure:
     """Draw the path of a flight from above, the beam of the localizer, and the runway; see `plot_descent`."""
     _need(episode, 'along_track', 'cross_track', 'height')
-    length, half = _runway_length(episode.factors), float(episode.factors.get('runway_width', 45.0)) / 2
+    length = _runway_length(episode.factors)
+    half = float(episode.factors.get('runway_width', 45.0)) / 2
     reach = np.array([_track_range(episode)[0] * 1000, length + beams.antenna])
     wide = _localizer_width(reach, length, beams)
     runway = go.Scatter(
@@ -545,7 +595,8 @@ def plot_map(
         y=np.array([half, half, -half, -half, half]),
         fill='toself',
         fillcolor=GRID,
-        line=dict(color=MUTED, width=1),
+        line_color=MUTED,
+        line_width=1,
         mode='lines',
         name='runway',
         hoverinfo='skip',
@@ -555,14 +606,17 @@ def plot_map(
         y=[0, 0],
         mode='lines',
         name='centre line',
-        line=dict(color=MUTED, width=1, dash='dash'),
+        line_color=MUTED,
+        line_width=1,
+        line_dash='dash',
         hoverinfo='skip',
     )
     sideways = [np.asarray(e.factors['cross_track'], float) for e in (episode, against or episode)]
     far = max(*(float(np.nanmax(np.abs(y))) * 1.15 for y in sideways), 2.2 * half)
     background = [_beam(reach, wide, -wide, 'localizer, one dot'), runway, centre]
-    axis, title = dict(title='to the right (m)', range=[far, -far]), 'Path'
-    return _draw_path(episode, 'cross_track', background, events, hz, against, words, axis, height, title)
+    fig = _draw_path(episode, 'cross_track', background, events, hz, against, words)
+    fig.update_yaxes(title_text='to the right (m)', range=[far, -far])
+    return fig.update_layout(title_text='Path', height=height)
 
 # %% ../../../nbs/07_figures/landing/00_flights.ipynb #dead9ed3
 _REFS = ('xaxis', 'yaxis', 'xref', 'yref', 'anchor', 'scaleanchor', 'matches')
@@ -588,19 +642,25 @@ def _shifted(ref, by):
 def column(figures: Sequence[go.Figure], *, title: str = '') -> go.Figure:
     """Stack figures, each with its own axes and with its title as a heading."""
     total = sum(f.layout.height for f in figures)
-    done, by = 0, dict(x=0, y=0)
-    traces, layout = [], dict(shapes=[], annotations=[], images=[])
+    done = 0  # pixels of the figures above
+    by = {'x': 0, 'y': 0}  # how many axes they have
+    traces = []
+    layout = {'shapes': [], 'annotations': [], 'images': []}
     for fig in figures:
-        part, tall, margin = fig.to_plotly_json(), fig.layout.height, fig.layout.margin
-        low, high = 1 - (done + tall - margin.b) / total, 1 - (done + margin.t) / total
+        part = fig.to_plotly_json()
+        tall = fig.layout.height
+        margin = fig.layout.margin
+        low = 1 - (done + tall - margin.b) / total
+        high = 1 - (done + margin.t) / total
         for trace in part['data']:
             traces.append(_moved({'xaxis': 'x', 'yaxis': 'y', **trace}, by))
-        count = dict(x=0, y=0)
+        count = {'x': 0, 'y': 0}
         for name, axis in part['layout'].items():
             match = re.match(r'([xy])axis(\d*)$', name)
             if not match:
                 continue
-            letter, n = match[1], int(match[2] or 1)
+            letter = match[1]
+            n = int(match[2] or 1)
             axis = _moved({'anchor': 'y' if letter == 'x' else 'x', 'domain': [0, 1], **axis}, by)
             if letter == 'y':
                 axis['domain'] = [low + d * (high - low) for d in axis['domain']]
@@ -614,20 +674,39 @@ def column(figures: Sequence[go.Figure], *, title: str = '') -> go.Figure:
                 a.get('y') == 1 and a.get('yanchor') == 'bottom' for a in part['layout'].get('annotations', ())
             )
             above = margin.t - 24 if headed and margin.t >= 48 else 6  # over the heading of its first row
-            at = dict(x=0, xref='paper', xanchor='left', y=high, yref='paper', yanchor='bottom', yshift=above)
-            layout['annotations'].append(dict(text=f'<b>{text}</b>', showarrow=False, font_size=12) | at)
+            layout['annotations'].append(
+                {
+                    'text': f'<b>{text}</b>',
+                    'x': 0,
+                    'xref': 'paper',
+                    'xanchor': 'left',
+                    'y': high,
+                    'yref': 'paper',
+                    'yanchor': 'bottom',
+                    'yshift': above,
+                    'showarrow': False,
+                    'font_size': 12,
+                }
+            )
         by = {letter: n + count[letter] for letter, n in by.items()}
         done += tall
     top = 44 if title else 0  # the parts contain their own margins
-    layout |= dict(title=title, height=total + top, showlegend=False, hovermode='closest')
-    return style(go.Figure(traces, layout | dict(margin=dict(l=64, r=14, t=top, b=0))))
+    stacked = go.Figure(traces, layout).update_layout(
+        title=title,
+        height=total + top,
+        margin={'l': 64, 'r': 14, 't': top, 'b': 0},
+        showlegend=False,
+        hovermode='closest',
+    )
+    return style(stacked)
 
 # %% ../../../nbs/07_figures/landing/00_flights.ipynb #a9fd5133
 def plot_film(episode: Episode, n: int = 6, *, hz: float = HZ, title: str = '') -> go.Figure:
     """Draw n frames of a flight, evenly spaced in time, with their time and distance to the threshold."""
     if 'frame' not in episode.obs:
         raise ValueError("episode has no film: it was flown with camera=False")
-    film, x = episode.obs['frame'], episode.factors.get('along_track')
+    film = episode.obs['frame']
+    x = episode.factors.get('along_track')
     steps = sorted({int(i) for i in np.linspace(0, len(episode) - 1, n).round()})
     captions = []
     for i in steps:
@@ -687,16 +766,18 @@ def plot_flight(
     parts = [plot_film(episode, frames, hz=hz)] if 'frame' in episode.obs and frames else []
     events = onsets(episode.factors, event_labels(episode.about)) if events is None else events
     if all(n in episode.factors for n in ('along_track', 'cross_track', 'height')):
-        look = dict(events=events, hz=hz, beams=beams, against=against, words=words)
-        parts += [plot_descent(episode, **look), plot_map(episode, **look)]
+        parts.append(plot_descent(episode, events=events, hz=hz, beams=beams, against=against, words=words))
+        parts.append(plot_map(episode, events=events, hz=hz, beams=beams, against=against, words=words))
     if traces is not None:
         parts.append(traces)
     elif len(columns):
         if table is None:
-            names, units = [f'sensor {c}' for c in columns], None
+            names = [f'sensor {c}' for c in columns]
+            units = None
         else:
             rows = table.iloc[list(columns)]
-            names, units = list(rows['name']), list(rows['units'].fillna(''))
+            names = list(rows['name'])
+            units = list(rows['units'].fillna(''))
         values = np.asarray(episode.obs['sensors'])[:, list(columns)]
         parts.append(plot_traces(values, names, units, hz=hz, events=events))
     if not parts:
@@ -720,11 +801,19 @@ def fleet_table(source: Recording | pd.DataFrame, hz: float | None = None) -> pd
     """
     if isinstance(source, pd.DataFrame):
         return source if 'seconds' in source else _stored_flights(source, hz or HZ)
-    hz, rows = hz or source.hz or HZ, []
+    hz = hz or source.hz or HZ
+    rows = []
     for i, (episode, split) in enumerate(zip(source, source.split)):
-        row = dict(flight=i, name=episode.name, split=str(split), seconds=len(episode) / hz)
-        row |= {k: np.asarray(v)[()] for k, v in episode.factors.items() if not v.shape}
-        rows.append(row | dict(events=[(e.t / hz, e.name, e.value) for e in onsets(episode.factors).itertuples()]))
+        rows.append(
+            {
+                'flight': i,
+                'name': episode.name,
+                'split': str(split),
+                'seconds': len(episode) / hz,
+                **{k: np.asarray(v)[()] for k, v in episode.factors.items() if not v.shape},
+                'events': [(e.t / hz, e.name, e.value) for e in onsets(episode.factors).itertuples()],
+            }
+        )
     return pd.DataFrame(rows)
 
 
@@ -735,7 +824,8 @@ def _stored_flights(table, hz):
     name = table['flight_id'] if 'flight_id' in table else ''
     nested = [c for c in table if isinstance(table[c].iloc[0], (dict, list, np.ndarray))]
     plain = table.drop(columns=[*nested, 'flight', 'name', 'seconds'], errors='ignore').reset_index(drop=True)
-    flights = pd.DataFrame(dict(flight=range(len(table)), name=name, seconds=table['n_frames'].to_numpy() / hz))
+    seconds = table['n_frames'].to_numpy() / hz
+    flights = pd.DataFrame({'flight': range(len(table)), 'name': name, 'seconds': seconds})
     return flights.join(plain).assign(events=events)
 
 # %% ../../../nbs/07_figures/landing/00_flights.ipynb #2d671653
@@ -750,7 +840,6 @@ def _row_name(row: dict) -> str:
 def _bars(outcome: str, rows: pd.DataFrame, names: Sequence[str]) -> go.Bar:
     "The flights with one outcome"
     reasons = [f' ({reason})' if reason else '' for reason in rows.get('reason', [''] * len(rows))]
-    pattern = dict(shape=_PATTERNS.get(outcome, ''), size=6, solidity=0.2, fillmode='overlay', fgcolor='white')
     return go.Bar(
         y=names,
         x=rows['seconds'],
@@ -760,20 +849,31 @@ def _bars(outcome: str, rows: pd.DataFrame, names: Sequence[str]) -> go.Bar:
         opacity=0.6,
         customdata=rows['flight'],
         hovertext=[pretty(outcome).lower() + reason for reason in reasons],
-        marker=dict(color=_OUTCOMES.get(outcome, '#5B7FD1'), line_width=0, pattern=pattern),
+        marker_color=_OUTCOMES.get(outcome, '#5B7FD1'),
+        marker_line_width=0,
+        marker_pattern={
+            'shape': _PATTERNS.get(outcome, ''),
+            'size': 6,
+            'solidity': 0.2,
+            'fillmode': 'overlay',
+            'fgcolor': 'white',
+        },
         hovertemplate='<b>%{y}</b><br>%{hovertext}, %{x:.1f} s<extra></extra>',
     )
 
 
 def _signs(kind: str, found: Sequence[tuple], labels: Mapping[str, str]) -> go.Scatter:
     "The onsets of one family: (seconds, name of the row, name, value) each"
-    look = dict(symbol=FAMILIES[kind].symbol, color=FAMILIES[kind].colour, size=10, line=dict(color=INK, width=1))
     return go.Scatter(
         x=[t for t, *_ in found],
         y=[row for _, row, *_ in found],
         mode='markers',
         name=kind,
-        marker=look,
+        marker_symbol=FAMILIES[kind].symbol,
+        marker_color=FAMILIES[kind].colour,
+        marker_size=10,
+        marker_line_color=INK,
+        marker_line_width=1,
         text=[f'{labels.get(n) or kind}, {format_strength(n, v)}' for _, _, n, v in found],
         hovertemplate='<b>%{text}</b><br>%{y}, %{x:.1f} s<extra></extra>',
     )
@@ -795,7 +895,8 @@ def plot_fleet(table: pd.DataFrame, *, labels: Mapping[str, str] | None = None) 
     check_columns(table, ('flight', 'seconds', 'outcome', 'events'))
     rows = table.iloc[:_MAX_FLIGHTS]
     names = pd.Series([_row_name(r) for r in rows.to_dict('records')])
-    fig, started = go.Figure(), {}
+    fig = go.Figure()
+    started = {}  # family -> (seconds, name of the row, name, value) each
     for outcome in dict.fromkeys(rows['outcome']):
         same = (rows['outcome'] == outcome).to_numpy()
         fig.add_trace(_bars(outcome, rows[same], list(names[same])))
@@ -806,13 +907,18 @@ def plot_fleet(table: pd.DataFrame, *, labels: Mapping[str, str] | None = None) 
         if kind in started:
             fig.add_trace(_signs(kind, started[kind], labels or {}))
     title = f'{len(table):,} flights' + f', the first {_MAX_FLIGHTS} of them' * (len(table) > _MAX_FLIGHTS)
-    order = dict(type='category', categoryorder='array', categoryarray=list(names)[::-1])
-    fig.update_yaxes(showgrid=False, tickfont_size=11, **order)
+    fig.update_yaxes(
+        type='category',
+        categoryorder='array',
+        categoryarray=list(names)[::-1],
+        showgrid=False,
+        tickfont_size=11,
+    )
     fig.update_xaxes(title='time since the start (s)', rangemode='tozero')
     fig.update_layout(
         title=title,
         barmode='overlay',
         height=22 * len(rows) + 150,
-        margin=dict(l=150, r=14, t=100, b=46),
+        margin={'l': 150, 'r': 14, 't': 100, 'b': 46},
     )
     return style(fig)

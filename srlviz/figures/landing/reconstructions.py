@@ -45,7 +45,8 @@ def _match_size(true: np.ndarray, predicted: np.ndarray) -> tuple[np.ndarray, np
     -------
     true, predicted : both (h, w) or both (h, w, 3), of the size of `predicted`; gray if one of the two is
     """
-    true, predicted = check_frame(true), check_frame(predicted)
+    true = check_frame(true)
+    predicted = check_frame(predicted)
     if true.ndim != predicted.ndim:
         true, predicted = (_gray(f) if f.ndim == 3 else f for f in (true, predicted))
     return _resized(true, *predicted.shape[:2]), predicted
@@ -96,14 +97,16 @@ class SideBySide:
         if len(true) != len(predicted):
             raise ValueError(f"true and predicted have one length; got {len(true)} and {len(predicted)} frames")
         check_frame(np.asarray(predicted[0]))
-        self.true, self.predicted = true, predicted
+        self.true = true
+        self.predicted = predicted
         self.shape = (len(true), true.shape[1], 3 * true.shape[2] + 2 * _GAP, 3)
 
     def __len__(self):
         return self.shape[0]
 
     def __getitem__(self, at):
-        true, predicted = np.asarray(self.true[at]), np.asarray(self.predicted[at])
+        true = np.asarray(self.true[at])
+        predicted = np.asarray(self.predicted[at])
         if not isinstance(at, slice):
             return _side_by_side(true, predicted)
         frames = [_side_by_side(t, p) for t, p in zip(true, predicted)]
@@ -211,13 +214,16 @@ def plot_errors(
     rows = len(errors)
     fig = make_subplots(rows, 1, shared_xaxes=True, vertical_spacing=min(0.2, 26 / (rows * height)))
     known = list(dict.fromkeys(k for of in errors.values() for k in of))
-    first, named = first or known[-1], set()
+    first = first or known[-1]
+    named = set()
     for i, (quantity, of) in enumerate(errors.items()):
         for label in sorted(of, key=lambda k: k == first):
-            mine, name = label == first, label_words(label)
+            mine = label == first
+            name = label_words(label)
             line = line_trace(np.asarray(of[label], np.float32), name, rate=hz or 1.0)
             line.update(
-                line=dict(color=method_color(split_method(label)[0]), width=2 if mine else 1.2),
+                line_color=method_color(split_method(label)[0]),
+                line_width=2 if mine else 1.2,
                 opacity=1 if mine else 0.7,
                 hovertemplate=f'{name} <b>%{{y:.3~g}}</b><extra></extra>',
                 legendgroup=label,
@@ -225,16 +231,26 @@ def plot_errors(
             )
             named.add(label)
             fig.add_trace(line, row=i + 1, col=1)
-        at = dict(x=0, xref='x domain', y=1, yref=f'{axis_name(i)} domain', xanchor='left', yanchor='bottom')
-        fig.add_annotation(text=f'<b>error of {quantity}</b>', font_size=12, showarrow=False, **at)
+        fig.add_annotation(
+            text=f'<b>error of {quantity}</b>',
+            x=0,
+            xref='x domain',
+            xanchor='left',
+            y=1,
+            yref=f'{axis_name(i)} domain',
+            yanchor='bottom',
+            showarrow=False,
+            font_size=12,
+        )
     fig.update_yaxes(rangemode='tozero', nticks=4, tickfont_size=11, fixedrange=True)
     fig.update_xaxes(title='time (s)' if hz else 'step t', row=rows, col=1)
-    top, below = 24, 44 + 17 * (len(known) if len(known) > 1 else 0)
+    top = 24
+    below = 44 + 17 * (len(known) if len(known) > 1 else 0)
     inner = rows * height
     fig.update_layout(
         height=inner + top + below,
-        margin=dict(l=64, r=14, t=top, b=below),
-        legend=dict(tracegroupgap=0, orientation='v', y=-40 / inner, yanchor='top', font_size=11),
+        margin={'l': 64, 'r': 14, 't': top, 'b': below},
+        legend={'tracegroupgap': 0, 'orientation': 'v', 'y': -40 / inner, 'yanchor': 'top', 'font_size': 11},
         hovermode='x',
         hoverdistance=-1,
         dragmode=False,
@@ -254,7 +270,8 @@ def plot_reconstruction(true, predicted, n: int = 6, *, hz: float | None = None,
     steps = sorted({int(i) for i in np.linspace(0, len(film) - 1, n).round()})
     width = true.shape[2]
     triples = [film[i] for i in steps]  # each is read once
-    frames, captions = [], []
+    frames = []
+    captions = []
     for k, what in enumerate(('true', 'predicted', 'difference')):
         left = k * (width + _GAP)
         for i, triple in zip(steps, triples):

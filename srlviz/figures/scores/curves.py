@@ -18,16 +18,9 @@ from ..inks import MUTED
 from ...core.metrics import number
 from ..style import method_color, panel_places, split_method, style
 
-# %% ../../../nbs/07_figures/scores/02_curves.ipynb #00ba6632
-_MAX_POINTS = 2000
-
-
-def _dash(label: str) -> str:
-    return 'dot' if split_method(label)[1] else 'solid'
-
-
+# %% ../../../nbs/07_figures/scores/02_curves.ipynb #b372d8ec
 def _band(rows: pd.DataFrame, label: str, x: str, colour: str) -> go.Scatter:
-    "The area between low and high"
+    "The area between low and high: to the right along the upper edge, and back along the lower one"
     return go.Scatter(
         x=[*rows[x], *rows[x][::-1]],
         y=[*rows['high'], *rows['low'][::-1]],
@@ -42,21 +35,53 @@ def _band(rows: pd.DataFrame, label: str, x: str, colour: str) -> go.Scatter:
     )
 
 
-def _curve(
-    rows: pd.DataFrame, label: str, x: str, name: str, line: dict, pale: bool, axes: Sequence[str]
-) -> go.Scatter:
+def _curve(rows: pd.DataFrame, label: str, x: str, name: str, pale: bool, axes: Sequence[str]) -> go.Scatter:
+    "The line through the values; of two points or fewer these are marked"
     return go.Scatter(
         x=rows[x],
         y=rows['value'],
         mode='lines' if len(rows) > 2 else 'lines+markers',
         name=name,
         legendgroup=label,
-        line=line | dict(width=1.2 if pale else 2.4),
+        line_width=1.2 if pale else 2.4,
         opacity=0.45 if pale else 1,
         text=list(rows['hover']) if 'hover' in rows else [name] * len(rows),
         hovertemplate=f'<b>%{{text}}</b><br>{axes[0]} %{{x:,}}<br>{axes[1]} <b>%{{y:.3f}}</b><extra></extra>',
         customdata=rows['data'].tolist() if 'data' in rows else None,
     )
+
+
+def _points(x, y, label: str, marker: Mapping) -> go.Scatter:
+    "Points that belong to a curve, without words of their own"
+    return go.Scatter(x=x, y=y, mode='markers', marker=marker, legendgroup=label, showlegend=False, hoverinfo='skip')
+
+# %% ../../../nbs/07_figures/scores/02_curves.ipynb #fee0d800
+def _add_references(fig, lines: Mapping[str, float], named: bool, place: Mapping):
+    "Draw horizontal lines, with their names if there is one panel"
+    for k, (name, value) in enumerate(lines.items()):
+        fig.add_hline(value, line_color=MUTED, line_width=1.6, line_dash=('dash', 'dot')[k % 2], **place)
+        if named:
+            fig.add_annotation(
+                text=f'{name} {number(value)}',
+                x=1,
+                xref='x domain',
+                xanchor='right',
+                y=value,
+                yanchor='bottom',
+                yshift=-2,
+                showarrow=False,
+                font_size=11,
+                font_color=MUTED,
+                **place,
+            )
+
+# %% ../../../nbs/07_figures/scores/02_curves.ipynb #46195dd9
+_MAX_POINTS = 2000  # of a curve
+
+
+def _dash(label: str) -> str:
+    "Variants of a method are dotted"
+    return 'dot' if split_method(label)[1] else 'solid'
 
 
 def plot_curves(
@@ -104,9 +129,14 @@ def plot_curves(
     if highlight in labels:
         labels = [k for k in labels if k != highlight] + [highlight]  # drawn last, on top
     down, across, places = panel_places(len(panels), columns)
-    titles = panels if len(panels) > 1 else None
-    gaps = dict(horizontal_spacing=0.04 if shared else 0.06, vertical_spacing=0.3 / down if down > 1 else 0)
-    fig = make_subplots(down, across, shared_yaxes=shared, subplot_titles=titles, **gaps)
+    fig = make_subplots(
+        down,
+        across,
+        shared_yaxes=shared,
+        subplot_titles=panels if len(panels) > 1 else None,
+        horizontal_spacing=0.04 if shared else 0.06,
+        vertical_spacing=0.3 / down if down > 1 else 0,
+    )
     named = set()
     for panel, place in zip(panels, places):
         rows = table[table['panel'] == panel] if 'panel' in table else table
@@ -116,26 +146,27 @@ def plot_curves(
                 continue
             part = part.iloc[decimate(part['value'].to_numpy(), _MAX_POINTS)]
             pale = bool(highlight) and k != highlight
-            same = dict(legendgroup=k, showlegend=False, hoverinfo='skip', mode='markers')
             if {'low', 'high'} <= set(part) and not pale:
                 banded = part.dropna(subset=['low', 'high'])
                 if len(banded):
                     fig.add_trace(_band(banded, k, x, colour(k)), **place)
             if dots is not None and k in set(dots['label']):
                 single = dots[dots['label'] == k]
-                marker = dict(color=colour(k), size=5, opacity=0.55)
-                fig.add_scatter(x=single[x], y=single['value'], marker=marker, **same, **place)
-            line = dict(color=colour(k), dash=dash(k), shape=shape)
-            curve = _curve(part, k, x, words(k), line, pale, axes)
-            fig.add_trace(curve.update(showlegend=k not in named), **place)
+                marker = {'color': colour(k), 'size': 5, 'opacity': 0.55}
+                fig.add_trace(_points(single[x], single['value'], k, marker), **place)
+            curve = _curve(part, k, x, words(k), pale, axes)
+            curve.update(line_color=colour(k), line_dash=dash(k), line_shape=shape, showlegend=k not in named)
+            fig.add_trace(curve, **place)
             named.add(k)
             if ring and not pale:
                 top = part.loc[part['value'].idxmax()]
-                marker = dict(symbol='circle-open', size=9, color=colour(k), line_width=2)
-                fig.add_scatter(x=[top[x]], y=[top['value']], marker=marker, **same, **place)
+                marker = {'color': colour(k), 'size': 9, 'symbol': 'circle-open', 'line_width': 2}
+                fig.add_trace(_points([top[x]], [top['value']], k, marker), **place)
         _add_references(fig, (references or {}).get(panel, {}), len(panels) == 1, place)
-    fig.update_yaxes(title_text=axes[1], col=1).update_yaxes(range=ends and list(ends))
-    fig.update_xaxes(rangemode='tozero').update_xaxes(title_text=axes[0], row=down)
+    fig.update_yaxes(range=ends and list(ends))
+    fig.update_yaxes(title_text=axes[1], col=1)
+    fig.update_xaxes(rangemode='tozero')
+    fig.update_xaxes(title_text=axes[0], row=down)
     fig.update_annotations(font_size=12)
     if ticks is not None:
         fig.update_xaxes(type='log', tickvals=list(ticks), ticktext=[f'{n:,}' for n in ticks])
@@ -143,21 +174,15 @@ def plot_curves(
     fig.update_layout(
         height=90 + 250 * down,
         title=title,
-        margin=dict(t=58 if title else 24, b=92),
+        margin_t=58 if title else 24,
+        margin_b=92,
         dragmode=False,
-        legend=dict(y=-52 / (250 * down - 50), yanchor='top', font_size=12),
+        legend_y=-52 / (250 * down - 50),
+        legend_yanchor='top',
+        legend_font_size=12,
         showlegend=len(named) > 1,
     )
     return style(fig)
-
-
-def _add_references(fig, lines: Mapping[str, float], named: bool, place: Mapping):
-    "Draw horizontal lines, with their names if there is one panel"
-    for k, (name, value) in enumerate(lines.items()):
-        fig.add_hline(value, line=dict(color=MUTED, width=1.6, dash=('dash', 'dot')[k % 2]), **place)
-        if named:
-            look = dict(showarrow=False, font=dict(size=11, color=MUTED), yshift=-2, xanchor='right', yanchor='bottom')
-            fig.add_annotation(text=f'{name} {number(value)}', x=1, xref='x domain', y=value, **look, **place)
 
 # %% ../../../nbs/07_figures/scores/02_curves.ipynb #f8485285
 _MAX_BANDS = 6  # more of them hide each other
@@ -191,7 +216,7 @@ def plot_profile(
     if len(shown) > _MAX_BANDS:
         table = table.drop(columns=['low', 'high'], errors='ignore')
     fig = plot_curves(
-        table[table['method'].isin(shown)].rename(columns=dict(method='label', share='value')),
+        table[table['method'].isin(shown)].rename(columns={'method': 'label', 'share': 'value'}),
         'threshold',
         order=shown,
         colour=lambda m: colour(m.removesuffix(' (paper)')),

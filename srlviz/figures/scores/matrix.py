@@ -18,15 +18,9 @@ from ...core.metrics import number, signed
 from .score_map import ScoreGrid, ScoreLayout, broken_lines, key_words, plot_scores, score_grid
 
 # %% ../../../nbs/07_figures/scores/03_matrix.ipynb #81d5d893
-_ARROWS = dict(higher='↑', lower='↓')
+_ARROWS = {'higher': '↑', 'lower': '↓'}
 _MATRIX_NOTES = ['Colour: the order within a column, blue is best.', 'Arrows point to better values.']
 _ITALICS = 'Italics: references.'
-
-
-def _column_words(column: str, metric: str, name: str) -> str:
-    "The name of a column, with an arrow to the better values of its metric"
-    metric = find_metric(metric)
-    return f'{name or column} {_ARROWS[metric.better]}' if metric else name or column
 
 
 def plot_matrix(
@@ -62,7 +56,8 @@ def plot_matrix(
     Each cell carries its representation and its column as `customdata`.
     """
     check_names('column with a metric', list(value), list(metrics))
-    reasons, names = dict(reasons or {}), dict(names or {})
+    reasons = dict(reasons or {})
+    names = dict(names or {})
     wide = (width or 66 * value.shape[1] + 180) >= 520  # pixels of two notes in a line
     first, *others = _MATRIX_NOTES + [_ITALICS] * any(name in references for name in value.index)
     text = value.map(number, na_action='ignore').astype(object)
@@ -74,6 +69,12 @@ def plot_matrix(
         words = key_words(key)
         words = words[:1].upper() + words[1:]
         return f'<i>{words}</i>' if key[0] in references else words
+
+    def name_column(key):
+        (column,) = key
+        words = names.get(column) or column
+        metric = find_metric(metrics[column])
+        return f'{words} {_ARROWS[metric.better]}' if metric else words
 
     def tell(row, column, words):
         (name,) = column
@@ -92,7 +93,7 @@ def plot_matrix(
         selected=selected,
         layout=ScoreLayout(
             row_words=name_row,
-            column_words=lambda key: _column_words(key[0], metrics[key[0]], names.get(key[0], '')),
+            column_words=name_column,
             row_group=row_group,
             width=width,
             height=height,
@@ -118,10 +119,10 @@ def plot_agreement(pairs: pd.DataFrame, *, title: str = '', width: int | None = 
     compared = {*known['a'], *known['b']}
     left_out = [label for label in labels if label not in compared] if compared else []
     pairs = pairs[~pairs['a'].isin(left_out) & ~pairs['b'].isin(left_out)]
-    mirrored = pairs[pairs['a'] != pairs['b']].rename(columns=dict(a='b', b='a'))
+    mirrored = pairs[pairs['a'] != pairs['b']].rename(columns={'a': 'b', 'b': 'a'})
     both = pd.concat([pairs, mirrored])
     about = {(r.a, r.b): r for r in both.itertuples()}
-    grid = score_grid(both, 'a', 'b', order=dict(a=labels, b=labels))
+    grid = score_grid(both, 'a', 'b', order={'a': labels, 'b': labels})
 
     def tell(row, column, words):
         found = about.get((*row, *column))

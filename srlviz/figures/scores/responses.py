@@ -25,8 +25,8 @@ def plot_responses(matrix: pd.DataFrame, *, title: str = '', width: int | None =
     """
     check_columns(matrix, ('changed', 'read', 'response', 'low', 'high', 'moves', 'n', 'follows'), 'matrix')
     cells = {(r.changed, r.read): r for r in matrix.itertuples()}
-    order = dict(changed=list(dict.fromkeys(matrix['changed'])), read=list(dict.fromkeys(matrix['read'])))
-    grid = score_grid(matrix.rename(columns=dict(response='value')), 'changed', 'read', order=order)
+    order = {'changed': list(dict.fromkeys(matrix['changed'])), 'read': list(dict.fromkeys(matrix['read']))}
+    grid = score_grid(matrix.rename(columns={'response': 'value'}), 'changed', 'read', order=order)
     text = grid.value.map(number, na_action='ignore').astype(object)
     for changed, read in cells:
         if cells[changed, read].follows:

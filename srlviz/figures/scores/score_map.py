@@ -186,23 +186,6 @@ def score_scale(values, metric: str = '', signed: bool = False, words: str | Non
     return Scale(low, high, SEQUENTIAL + '_r' * (known.better == 'lower'), words)
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #e6e8c190
-class _Line(NamedTuple):
-    "A row or a column: of a key, a gap (None), a heading (None, with words), or a mean"
-
-    key: tuple | None
-    size: float
-    words: str = ''
-    at: int = -1  # position in the grid
-    mean: ColumnMean | None = None
-    group: Hashable = None
-
-
-def _edges(sizes) -> tuple[np.ndarray, np.ndarray]:
-    "Borders and centres of lines"
-    edges = np.r_[0, np.cumsum(sizes)]
-    return edges, (edges[:-1] + edges[1:]) / 2
-
-
 def key_words(key: tuple) -> str:
     """Return the display name of a key: the names of its parts, without empty ones."""
     return ' · '.join(pretty(str(part)) for part in key if part != '')
@@ -241,6 +224,23 @@ class ScoreLayout:
     title: str | None = None
     notes: Sequence[str] = ()
 
+# %% ../../../nbs/07_figures/scores/00_score_map.ipynb #02640881
+class _Line(NamedTuple):
+    "A row or a column: of a key, a gap (None), a heading (None, with words), or a mean"
+
+    key: tuple | None
+    size: float
+    words: str = ''
+    at: int = -1  # position in the grid
+    mean: ColumnMean | None = None
+    group: Hashable = None
+
+
+def _edges(sizes) -> tuple[np.ndarray, np.ndarray]:
+    "Borders and centres of lines"
+    edges = np.r_[0, np.cumsum(sizes)]
+    return edges, (edges[:-1] + edges[1:]) / 2
+
 
 def _first_part(key: tuple) -> Hashable:
     "The group of a key of several parts"
@@ -270,7 +270,7 @@ def _mean_lines(means: Sequence[ColumnMean], n_parts: int, unit: str) -> list[_L
         lines.append(_Line((None,) * n_parts, 1.1, words, mean=mean))
     return lines + [_Line(None, 0.3)] * bool(lines)
 
-
+# %% ../../../nbs/07_figures/scores/00_score_map.ipynb #1cc2a668
 class _Head(NamedTuple):
     "A heading over a group of columns, and the edges of the group, in cells"
 
@@ -295,6 +295,10 @@ def _heads(columns: Sequence[_Line], edges, headings: Mapping) -> list[_Head]:
         heads.append(_Head(headings[c.group], left, right, right + _COLUMN_GAP - left))
     return heads
 
+# %% ../../../nbs/07_figures/scores/00_score_map.ipynb #de60c4d7
+_LETTER = 0.6  # width of a letter as a share of its size
+_APART = 6  # pixels between two names
+
 
 class _Names(NamedTuple):
     "The names of columns, or headings over them"
@@ -303,10 +307,6 @@ class _Names(NamedTuple):
     upright: bool
     size: int  # of the letters
     height: int  # pixels
-
-
-_LETTER = 0.6  # width of a letter as a share of its size
-_APART = 6  # pixels between two names
 
 
 def _column_names(columns: Sequence[_Line], wide: float, headings: Mapping) -> _Names:
@@ -329,17 +329,19 @@ def _column_names(columns: Sequence[_Line], wide: float, headings: Mapping) -> _
 
 def _column_heads(heads: Sequence[_Head], wide: float) -> _Names:
     "Break headings into lines, or turn them if one does not fit over its columns"
-    size, lines, fits = 12, [], True
+    size = 12
+    lines = []
+    fits = True
     for head in heads:
         room = (head.room * wide - _APART) / (_LETTER * size)
         lines.append(broken_lines(head.words, max(7, int(room))))
         fits &= text_length(lines[-1]) <= room
     if fits:
-        return _Names(lines, False, size, 14 * max((n.count('<br>') + 1 for n in lines), default=0) + 6 * bool(lines))
+        deepest = max((words.count('<br>') + 1 for words in lines), default=0)
+        return _Names(lines, False, size, 14 * deepest + 6 * bool(lines))
     words = [shortened(head.words, 28) for head in heads]
-    return _Names(
-        words, True, size, int(7.4 * max(map(len, words))) + 18
-    )  # plotly draws an upright text 10 pixels higher
+    # plotly draws an upright text 10 pixels higher
+    return _Names(words, True, size, int(7.4 * max(map(len, words))) + 18)
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #03f8eb13
 def cell_boxes(fig: go.Figure, wanted: Callable[[Sequence], bool]) -> list[tuple[float, float, float, float]]:
@@ -380,6 +382,8 @@ def cell_shapes(fig: go.Figure, selected: Sequence, row: bool = False) -> list:
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #d0176637
 class _Cell(NamedTuple):
+    "A cell of the map"
+
     data: list
     value: float  # of the colour; gray if NaN, none if None
     text: str
@@ -392,11 +396,14 @@ def _mean_cell(row: _Line, column: _Line, scale: Scale, unit: str) -> _Cell:
     have = row.mean.have.iloc[column.at]
     value = float(row.mean.mean.iloc[column.at])
     if value == value:
-        text, shown = f'<b>{number(value)}</b>', f'{scale.words} <b>{number(value, 3)}</b>'
+        text = f'<b>{number(value)}</b>'
+        shown = f'{scale.words} <b>{number(value, 3)}</b>'
     elif have == have:
-        text, shown = f'{have:.0f}/{total}', f'no mean: it has {have:.0f} of the {total} {unit}'
+        text = f'{have:.0f}/{total}'
+        shown = f'no mean: it has {have:.0f} of the {total} {unit}'
     else:
-        text, shown = '', 'no mean'
+        text = ''
+        shown = 'no mean'
     hover = f'<b>Mean over {total} {unit}</b><br>{column.words}<br>{shown}{row.mean.note}'
     return _Cell([*row.key, *column.key], value, text, hover)
 
@@ -438,7 +445,7 @@ def _all_cells(
             cells[i][j] = _Cell([*r.key, *c.key], float(shades[at]), written, hover)
     return cells
 
-
+# %% ../../../nbs/07_figures/scores/00_score_map.ipynb #8a073751
 def _drawn(value: float | None, scale: Scale) -> float | None:
     "The value of a colour: the end of the scale for an infinite one, None for NaN"
     if value in (np.inf, -np.inf):
@@ -448,20 +455,35 @@ def _drawn(value: float | None, scale: Scale) -> float | None:
 
 def _draw(cells: list[list[_Cell]], x_edges, y_edges, scale: Scale, bar: bool) -> go.Figure:
     "Draw the colours, and gray where a score is missing"
-    look = dict(x=x_edges, y=y_edges, xgap=1, ygap=1, hoverongaps=False, hovertemplate='%{hovertext}<extra></extra>')
-    look['hovertext'] = [[c.hover for c in row] for row in cells]
-    look['customdata'] = [[c.data for c in row] for row in cells]
-    colours = dict(zmin=scale.low, zmax=scale.high, colorscale=scale.colours, showscale=bar)
-    gray = dict(zmin=0, zmax=1, colorscale=[[0, GRID], [1, GRID]], showscale=False)
     known = [[_drawn(c.value, scale) for c in row] for row in cells]
     missing = [[None if c.value == c.value else 1 for c in row] for row in cells]
-    scores = go.Heatmap(z=known, colorbar=color_bar(scale.words), **colours, **look)
-    return go.Figure([scores, go.Heatmap(z=missing, **gray, **look)])
+    scores = go.Heatmap(
+        z=known,
+        zmin=scale.low,
+        zmax=scale.high,
+        colorscale=scale.colours,
+        showscale=bar,
+        colorbar=color_bar(scale.words),
+    )
+    gray = go.Heatmap(z=missing, zmin=0, zmax=1, colorscale=[[0, GRID], [1, GRID]], showscale=False)
+    return go.Figure([scores, gray]).update_traces(
+        x=x_edges,
+        y=y_edges,
+        xgap=1,
+        ygap=1,
+        hoverongaps=False,
+        hovertext=[[c.hover for c in row] for row in cells],
+        hovertemplate='%{hovertext}<extra></extra>',
+        customdata=[[c.data for c in row] for row in cells],
+    )
 
-
+# %% ../../../nbs/07_figures/scores/00_score_map.ipynb #b0f95d0c
 def _write(fig, cells: list[list[_Cell]], x, y, scale: Scale, wide: float, tall: float):
     "Write the texts of cells; a count of rows that does not fit is a dash"
-    at_x, at_y, words, colours = [], [], [], []
+    at_x = []
+    at_y = []
+    words = []
+    colours = []
     for i, row in enumerate(cells):
         for j, cell in enumerate(row):
             if not cell.text:
@@ -472,21 +494,47 @@ def _write(fig, cells: list[list[_Cell]], x, y, scale: Scale, wide: float, tall:
             words.append('–' if gray and '/' in cell.text and wide < 22 else cell.text)  # '/' also closes <b>
             ink = MUTED if cell.data[0] is None else INK
             colours.append(ink if gray else scale.ink(cell.value))
-    textfont = dict(size=float(np.clip(min(0.55 * tall, 0.36 * wide), 6.5, 12)), color=colours)
-    fig.add_scatter(x=at_x, y=at_y, text=words, mode='text', textfont=textfont, hoverinfo='skip', showlegend=False)
+    fig.add_scatter(
+        x=at_x,
+        y=at_y,
+        text=words,
+        mode='text',
+        textfont_size=float(np.clip(min(0.55 * tall, 0.36 * wide), 6.5, 12)),
+        textfont_color=colours,
+        hoverinfo='skip',
+        showlegend=False,
+    )
 
 
 def _head_columns(fig, heads: Sequence[_Head], names: _Names, above: int):
-    "Write a heading over each group of columns, with a line below it"
-    look = dict(y=1, yref='y domain', yanchor='bottom', showarrow=False, font=dict(size=names.size, color=MUTED))
+    "Write a heading over each group of columns, `above` pixels over the cells, with a line below it"
     for head, words in zip(heads, names.words):
-        x, anchor = ((head.left + head.right) / 2, 'center') if names.upright else (head.left, 'left')
-        angle = -90 * names.upright
-        fig.add_annotation(x=x, yshift=above, text=words, xanchor=anchor, align='left', textangle=angle, **look)
-        ends = dict(x0=head.left + 0.03, x1=head.right - 0.03, y0=1, y1=1, yref='y domain')
-        fig.add_shape(type='line', line=dict(color=MUTED, width=1), **ends)
+        fig.add_annotation(
+            text=words,
+            x=(head.left + head.right) / 2 if names.upright else head.left,
+            xanchor='center' if names.upright else 'left',
+            align='left',
+            textangle=-90 * names.upright,
+            y=1,
+            yref='y domain',
+            yanchor='bottom',
+            yshift=above,
+            showarrow=False,
+            font_size=names.size,
+            font_color=MUTED,
+        )
+        fig.add_shape(
+            type='line',
+            x0=head.left + 0.03,
+            x1=head.right - 0.03,
+            y0=1,
+            y1=1,
+            yref='y domain',
+            line_color=MUTED,
+            line_width=1,
+        )
 
-
+# %% ../../../nbs/07_figures/scores/00_score_map.ipynb #0c4b4eb7
 _MIN_WIDTH = 340  # pixels, for the title
 _NOTE_LINE = 21  # pixels of a line of notes, as high as one of the title
 
@@ -494,7 +542,7 @@ _NOTE_LINE = 21  # pixels of a line of notes, as high as one of the title
 def _title_with(title: str | None, notes: Sequence[str]) -> dict:
     "A title with notes below it in small letters; plotly moves a title up by half of each further line"
     lines = [title] * bool(title) + [f'<span style="font-size:12px">{note}</span>' for note in notes]
-    return dict(text='<br>'.join(lines), pad_t=12 + 0.5 * _NOTE_LINE * max(len(lines) - 1, 0))
+    return {'text': '<br>'.join(lines), 'pad_t': 12 + 0.5 * _NOTE_LINE * max(len(lines) - 1, 0)}
 
 
 def add_notes(fig: go.Figure, *notes: str) -> go.Figure:
@@ -502,27 +550,40 @@ def add_notes(fig: go.Figure, *notes: str) -> go.Figure:
     notes = list(filter(None, notes))
     if notes:
         room = _NOTE_LINE * len(notes)
-        title, margin = _title_with(fig.layout.title.text, notes), dict(t=fig.layout.margin.t + room)
-        fig.update_layout(title=title, height=fig.layout.height + room, margin=margin)
+        fig.update_layout(
+            title=_title_with(fig.layout.title.text, notes),
+            height=fig.layout.height + room,
+            margin_t=fig.layout.margin.t + room,
+        )
     return fig
 
 
 def add_caption(fig: go.Figure, words: str) -> go.Figure:
     """Write a caption below a map, from its left edge, and make room for it; '' adds nothing."""
     if words:
-        margin, width = fig.layout.margin, fig.layout.width or _MIN_WIDTH
+        margin = fig.layout.margin
+        width = fig.layout.width or _MIN_WIDTH
         text = broken_lines(words, int((width - 16) / 6))
         room = 17 * (text.count('<br>') + 1) + 8
-        at = dict(x=0, y=0, xref='paper', yref='paper', xanchor='left', yanchor='top')
-        shift = dict(xshift=8 - margin.l, yshift=-margin.b)
-        fig.add_annotation(text=text, align='left', showarrow=False, font=dict(size=12, color=INK), **at, **shift)
+        fig.add_annotation(
+            text=text,
+            x=0,
+            y=0,
+            xref='paper',
+            yref='paper',
+            xanchor='left',
+            yanchor='top',
+            xshift=8 - margin.l,
+            yshift=-margin.b,
+            align='left',
+            showarrow=False,
+            font_size=12,
+            font_color=INK,
+        )
         fig.update_layout(height=fig.layout.height + room, margin_b=margin.b + room)
     return fig
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #902cedc0
-_SHORT = 90  # pixels of a colour bar on which only the ends have room
-
-
 def _of_metric(scores: pd.DataFrame, metric: str | None) -> tuple[pd.DataFrame, str]:
     "Pick the rows of a metric; None is the only metric of the table"
     known = list(scores['metric'].unique())
@@ -531,6 +592,9 @@ def _of_metric(scores: pd.DataFrame, metric: str | None) -> tuple[pd.DataFrame, 
     metric = known[0] if metric is None else metric
     check_names('metric', [metric], known)
     return scores[scores['metric'] == metric], metric
+
+# %% ../../../nbs/07_figures/scores/00_score_map.ipynb #6b738a99
+_SHORT = 90  # pixels of a colour bar on which only the ends have room
 
 
 def plot_scores(
@@ -584,30 +648,36 @@ def plot_scores(
     marks = {mark for of_cell in remarks.values() for mark in of_cell}
     meaning = ', '.join(f'{mark} {words}' for mark, words in REMARKS.items() if mark in marks)
     notes = list(filter(None, [*layout.notes, meaning]))
-    width, height, line = layout.width, layout.height, layout.line  # pixels, as are margins and sizes of a cell
+    # widths and heights, margins and sizes of a cell are pixels
+    width = layout.width
+    height = layout.height
     left = int(np.clip(6.6 * max(text_length(r.words) for r in rows) + 14, 60, 0.42 * width if width else 330))
     right = 8 if width else 84
     wide = (width - left - right) / x_edges[-1] if width else float(np.clip(850 / x_edges[-1], 29, 66))
     heads = _heads(columns, x_edges, layout.headings)
-    names, head_names = _column_names(columns, wide, layout.headings), _column_heads(heads, wide)
+    names = _column_names(columns, wide, layout.headings)
+    head_names = _column_heads(heads, wide)
     top = names.height + head_names.height + 26 * (layout.title != '') + _NOTE_LINE * len(notes)
-    tall = float(line if height is None else np.clip((height - top - 12) / y_edges[-1], 9.5, line))
+    tall = float(layout.line)
+    if height is not None:
+        tall = float(np.clip((height - top - 12) / y_edges[-1], 9.5, tall))
     cells = _all_cells(scores, rows, columns, scale, layout.unit, colour, text, tell, remarks)
     shown = scale if colour is None else scale._replace(low=-1, high=1, colours=DIVERGING)
     if layout.title is None:
         shown = shown._replace(words='')  # the title of the figure says what the colours are
     fig = _draw(cells, x_edges, y_edges, shown, width is None and colour is None)
     if tall * y_edges[-1] < _SHORT:
-        fig.update_traces(colorbar=dict(tickvals=[shown.low, shown.high], title_text=''), selector=dict(showscale=True))
+        ends = [shown.low, shown.high]
+        fig.update_traces(colorbar_tickvals=ends, colorbar_title_text='', selector={'showscale': True})
     _write(fig, cells, x, y, shown, wide, tall)
     _head_columns(fig, heads, head_names, names.height + 2)
-    still = dict(showgrid=False, showline=False, ticks='', automargin=False, fixedrange=True)
+    for update_axes in fig.update_xaxes, fig.update_yaxes:
+        update_axes(showgrid=False, showline=False, ticks='', automargin=False, fixedrange=True)
     fig.update_yaxes(
         tickvals=[c for c, r in zip(y, rows) if r.words],
         ticktext=[r.words for r in rows if r.words],
         tickfont_size=float(np.clip(0.66 * tall, 8.5, 12)),
         range=[y_edges[-1] + 0.06, -0.06],
-        **still,
     )
     fig.update_xaxes(
         tickvals=[c for c, k in zip(x, columns) if k.key],
@@ -616,13 +686,15 @@ def plot_scores(
         tickfont_size=names.size,
         range=[-0.04, x_edges[-1] + 0.04],
         side='top',
-        **still,
     )
     fig.update_layout(
         title=_title_with(scale.words if layout.title is None else layout.title, notes),
         height=int(tall * y_edges[-1] + top + 10),
         width=int(width or max(wide * x_edges[-1] + left + 84, _MIN_WIDTH)),
-        margin=dict(l=left, r=right, t=top, b=10),
+        margin_l=left,
+        margin_r=right,
+        margin_t=top,
+        margin_b=10,
         dragmode=False,
     )
     fig = style(fig)
