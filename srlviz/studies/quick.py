@@ -30,7 +30,7 @@ from ..encoders.custom import as_encoder
 from ..envs.atari import GAMES, game_name
 from ..evaluate.ask import ask, part_to_fit
 from ..evaluate.probe import NORMS
-from ..evaluate.questions.probe import LinearProbe, check_probing, probe_questions, without_doubles
+from ..evaluate.questions.linear_probe import LinearProbe, check_probing, probe_questions, without_doubles
 from ..evaluate.questions.regression import Regression
 from .load import read_recording
 from .matrix.representations import REFERENCES, NamedReference
@@ -234,7 +234,7 @@ def _for_steps(method: Method, recording: Recording) -> Method:
 # %% ../../nbs/09_studies/05_quick.ipynb #56e22bc9
 def _notes(results: Results, prepared: Recording, numbers: Sequence[Factor], given: Recording | None) -> list[str]:
     "What a reader has to know of the factors"
-    from srlviz.figures.probe import doubt_words
+    from srlviz.figures.probe_scores import doubt_words
 
     notes = []
     task = results.tasks[0]
