@@ -18,18 +18,15 @@ from .notebooks import lessons, list_studies, study_path, study_table, tutorials
 from .run import StudyError, run_study
 
 # %% ../../nbs/09_studies/01_cli.ipynb #95104697
-def _method_names() -> list[str]:
-    "Names of all encoders and their variants, read from the source"
-    return sorted({*map(spell_method, catalog_names('encoders')), *variant_classes()})
-
-
 def _choices() -> list[str]:
     "One line for each kind of name that a parameter may take"
+    methods = sorted({*map(spell_method, catalog_names('encoders')), *variant_classes()})
+    installed_methods = dict.fromkeys(point.name for point in installed('encoders'))
     games = set(paper_scores('atari')['task']) - {'all'}
     tasks = catalog_names('envs')
     other_worlds = [w for w in catalog_names('worlds') if w not in games and w.rpartition('-')[0] not in tasks]
     return [
-        'methods:   ' + ', '.join([*_method_names(), *dict.fromkeys(point.name for point in installed('encoders'))]),
+        'methods:   ' + ', '.join([*methods, *installed_methods]),
         'memories:  ' + ', '.join(catalog_names('memories')),
         'tasks:     ' + ', '.join(tasks) + '; each -easy, -medium and -hard',
         'games:     ' + ', '.join(sorted(games)),
@@ -80,22 +77,15 @@ def listing(folder: Path | None = None, study: str | None = None, on_fault: Call
 
 # %% ../../nbs/09_studies/01_cli.ipynb #e05083f3
 _RUN = 'run a study; write an executed notebook and a page that works offline'
-START = 'srlviz_start.ipynb'
 _TRUST = '''. Running a notebook runs its code with all your rights: run only notebooks that you trust
 ("srlviz list" runs nothing). A file in --out that is not a result of the study is never overwritten.'''
 
 
-def _parser() -> argparse.ArgumentParser:
-    "Make the parser of the command line, with all commands."
-    from srlviz import __version__
-
-    parser = argparse.ArgumentParser(
-        'srlviz', description='Study what representations know about the state of the world.'
-    )
-    parser.add_argument('--version', action='version', version=f'srlviz {__version__}')
-    commands = parser.add_subparsers(dest='command', required=True, metavar='COMMAND')
+def _add_studies(commands) -> None:
+    "Add the commands `list`, `run` and `path`."
     listed = commands.add_parser('list', help='list the studies and their parameters')
     listed.add_argument('study', nargs='?', help='only this one')
+    listed.set_defaults(call=_list)
     run = commands.add_parser('run', help=_RUN, description=_RUN.capitalize() + _TRUST)
     run.add_argument('study', help='name (see srlviz list), or path of a notebook')
     run.add_argument(
@@ -108,31 +98,144 @@ def _parser() -> argparse.ArgumentParser:
         help='set a parameter; may be repeated; lists as a,b,c',
     )
     run.add_argument('--out', help='output folder (default: runs/STUDY); a second run resumes')
+    run.set_defaults(call=_run)
     path = commands.add_parser(
         'path', help='print the path of a study, tutorial or lesson, for papermill or to copy it'
     )
     path.add_argument('study', help='name (see srlviz list)')
+    path.set_defaults(call=_path)
     for p in listed, run, path:
         p.add_argument('--studies', type=Path, metavar='DIR', help='folder of your own studies')
+
+
+def _print_error(e: object) -> None:
+    print(f'srlviz: {visible(e, lines=True)}', file=sys.stderr)
+
+
+def _list(args) -> int:
+    "Print the studies; return 1 if a notebook cannot be read."
+    faults = []
+    print(listing(args.studies, args.study, faults.append))
+    for f in faults:
+        _print_error(f)
+    return int(bool(faults))
+
+
+def _run(args) -> int:
+    "Run one study; print its summary and the paths of its results."
+    parameters = {}
+    for name, value in args.parameters:
+        if name in parameters:
+            raise ValueError(f"parameter {name} is given twice")
+        parameters[name] = value.removeprefix(' ')
+    print_result(run_study(args.study, parameters, args.out, folder=args.studies))
+    return 0
+
+
+def _path(args) -> int:
+    "Print the path of a study."
+    print(study_path(args.study, args.studies).resolve())
+    return 0
+
+# %% ../../nbs/09_studies/01_cli.ipynb #9e71e77d
+def _add_new(commands) -> None:
+    "Add the command `new`."
     about = 'write the notebook of a new study, for papermill, srlviz run and srlviz sweep'
-    new = commands.add_parser('new', help=about, description=f'{about[0].upper()}{about[1:]}. No file is overwritten.')
-    new.add_argument('kind', choices=['study'])
-    new.add_argument('name', help='letters, digits, _ and -; NAME.ipynb is written')
-    new.add_argument('--out', default='.', metavar='DIR', help='folder of the notebook (default: this one)')
+    p = commands.add_parser('new', help=about, description=f'{about[0].upper()}{about[1:]}. No file is overwritten.')
+    p.add_argument('kind', choices=['study'])
+    p.add_argument('name', help='letters, digits, _ and -; NAME.ipynb is written')
+    p.add_argument('--out', default='.', metavar='DIR', help='folder of the notebook (default: this one)')
+    p.set_defaults(call=_new)
+
+
+def _new(args) -> int:
+    "Write the notebook of a new study; print what to do with it."
+    from srlviz.studies.new_study import new_study
+
+    path = new_study(args.name, args.out)
+    typed = shlex.quote(str(path))
+    print(f'{path}: edit it in JupyterLab, then\n  srlviz run {typed} -p bias .7 --out runs/{args.name}')
+    print(f"  srlviz sweep {typed} --grid '{{\"bias\": [0.5, 0.7], \"seed\": [0, 1, 2]}}' --out runs/{args.name}-sweep")
+    return 0
+
+# %% ../../nbs/09_studies/01_cli.ipynb #5d6339a0
+START = 'srlviz_start.ipynb'
+
+
+def _add_lab(commands) -> None:
+    "Add the command `lab`."
     about = f'open JupyterLab on {START}, a notebook with the start page, in this folder'
-    lab = commands.add_parser('lab', help=about, description=f'{about}. It is written if it does not exist.')
-    lab.add_argument('options', nargs=argparse.REMAINDER, help='options of JupyterLab, such as --no-browser')
+    p = commands.add_parser('lab', help=about, description=f'{about}. It is written if it does not exist.')
+    p.add_argument('options', nargs=argparse.REMAINDER, help='options of JupyterLab, such as --no-browser')
+    p.set_defaults(call=_lab)
+
+
+def start_notebook(folder: str | Path = '.') -> Path:
+    """Write the notebook of the start page, unless the file exists, and return its path."""
+    path = Path(folder) / START
+    cell = {
+        'cell_type': 'code',
+        'id': 'start',
+        'execution_count': None,
+        'metadata': {},
+        'outputs': [],
+        'source': 'import srlviz  # Shift+Enter runs this cell\nsrlviz.explore()',
+    }
+    content = {
+        'cells': [cell],
+        'metadata': {'kernelspec': {'name': 'python3', 'language': 'python', 'display_name': 'Python 3'}},
+        'nbformat': 4,
+        'nbformat_minor': 5,
+    }
+    try:
+        with open(path, 'x', encoding='utf-8') as f:
+            json.dump(content, f, indent=1)
+    except FileExistsError:
+        pass
+    return path
+
+
+def _lab(args) -> int:
+    "Open JupyterLab on the start page; return its exit status."
+    if importlib.util.find_spec('jupyterlab') is None:
+        raise ImportError("JupyterLab is not installed: pip install jupyterlab")
+    page = f'--LabApp.default_url=/lab/tree/{start_notebook()}'  # also in the address that --no-browser prints
+    options = args.options[1:]  # after the --
+    return subprocess.call([sys.executable, '-m', 'jupyterlab', page, *options])
+
+# %% ../../nbs/09_studies/01_cli.ipynb #20ecd312
+def _add_course(commands) -> None:
+    "Add the command `course`."
     about = 'write the notebooks of the course for students, and the solutions apart'
-    course = commands.add_parser('course', help=about, description=f'{about[0].upper()}{about[1:]}.')
-    course.add_argument('folder', help='receives the folders course, tutorials, studies and solutions')
-    about = 'nbgrader: write a course folder of nbgrader, with a point for each exercise (default: students)'
-    course.add_argument('--for', dest='reader', choices=('students', 'nbgrader'), default='students', help=about)
-    add_commands(commands)
-    _add_landings(commands)
-    _add_grade(commands)
-    return parser
+    p = commands.add_parser('course', help=about, description=f'{about[0].upper()}{about[1:]}.')
+    p.add_argument('folder', help='receives the folders course, tutorials, studies and solutions')
+    p.add_argument(
+        '--for',
+        dest='reader',
+        choices=('students', 'nbgrader'),
+        default='students',
+        help='nbgrader: write a course folder of nbgrader, with a point for each exercise (default: students)',
+    )
+    p.set_defaults(call=_course)
 
 
+def _course(args) -> int:
+    "Write the notebooks of the course; print where, and how to go on."
+    from srlviz.studies.course import write_course, write_nbgrader
+
+    folder = args.folder
+    if args.reader == 'nbgrader':
+        written = write_nbgrader(folder)
+        print(
+            f"{len(written)} lessons in {Path(folder) / 'source'}; "
+            f"cd {folder} && nbgrader generate_assignment --create 01_truth"
+        )
+        return 0
+    written = write_course(folder)
+    print(f"{len(written)} lessons in {Path(folder) / 'course'}, solutions in {Path(folder) / 'solutions'}")
+    return 0
+
+# %% ../../nbs/09_studies/01_cli.ipynb #d81693cd
 def _add_grade(commands) -> None:
     "Add the command `grade` and its options."
     about = "grade the notebooks of a class: run each student's answers in the lesson, and write one table"
@@ -147,6 +250,29 @@ def _add_grade(commands) -> None:
     p.set_defaults(call=_grade)
 
 
+def _grade(args) -> int:
+    "Grade a class; print the table. Progress goes to the other stream."
+    from srlviz.studies.grade import NOT_ISOLATED, grade, marks_text
+
+    def progress(line: str) -> None:
+        print(line, file=sys.stderr, flush=True)
+
+    table = grade(
+        args.folder,
+        args.out,
+        seconds=args.seconds,
+        memory=args.memory,
+        jobs=args.jobs,
+        course=args.course,
+        progress=progress,
+    )
+    print(visible(marks_text(table), lines=True))
+    if 'not isolated' in set(table['process']):
+        print(NOT_ISOLATED)
+    print(f'{args.out}: {len(table)} students')
+    return 0
+
+# %% ../../nbs/09_studies/01_cli.ipynb #56e444f0
 def _add_landings(commands) -> None:
     "Add the command `landings` and its options."
     about = 'generate a set of filmed landing approaches (JSBSim with our avionics, not X-Plane), or check one'
@@ -186,96 +312,9 @@ def _add_landings(commands) -> None:
         help='initial distance to the runway in nautical miles (default: random, 3 to 5)',
     )
     p.add_argument('--runways', metavar='CSV', help='runways.csv of OurAirports (default: a built-in selection)')
+    p.set_defaults(call=_landings)
 
-# %% ../../nbs/09_studies/01_cli.ipynb #3feb274e
-def _run(args) -> None:
-    "Run one study; print its summary and the paths of its results."
-    parameters = {}
-    for name, value in args.parameters:
-        if name in parameters:
-            raise ValueError(f"parameter {name} is given twice")
-        parameters[name] = value.removeprefix(' ')
-    print_result(run_study(args.study, parameters, args.out, folder=args.studies))
-
-
-def _list(args) -> int:
-    "Print the studies; return 1 if a notebook cannot be read."
-    faults = []
-    print(listing(args.studies, args.study, faults.append))
-    for f in faults:
-        _print_error(f)
-    return int(bool(faults))
-
-
-def _print_error(e: object) -> None:
-    print(f'srlviz: {visible(e, lines=True)}', file=sys.stderr)
-
-
-def start_notebook(folder: str | Path = '.') -> Path:
-    """Write the notebook of the start page, unless the file exists, and return its path."""
-    path = Path(folder) / START
-    cell = dict(cell_type='code', id='start', execution_count=None, metadata={}, outputs=[])
-    kernel = dict(name='python3', language='python', display_name='Python 3')
-    content = dict(
-        cells=[cell | dict(source='import srlviz  # Shift+Enter runs this cell\nsrlviz.explore()')],
-        metadata=dict(kernelspec=kernel),
-    )
-    try:
-        with open(path, 'x', encoding='utf-8') as f:
-            json.dump(content | dict(nbformat=4, nbformat_minor=5), f, indent=1)
-    except FileExistsError:
-        pass
-    return path
-
-
-def _lab(options: list[str]) -> int:
-    "Open JupyterLab on the start page; return its exit status."
-    if importlib.util.find_spec('jupyterlab') is None:
-        raise ImportError("JupyterLab is not installed: pip install jupyterlab")
-    page = f'--LabApp.default_url=/lab/tree/{start_notebook()}'  # also in the address that --no-browser prints
-    return subprocess.call([sys.executable, '-m', 'jupyterlab', page, *options])
-
-
-def _course(folder: str, reader: str) -> int:
-    "Write the notebooks of the course; print where, and how to go on."
-    from srlviz.studies.course import write_course, write_nbgrader
-
-    if reader == 'nbgrader':
-        written = write_nbgrader(folder)
-        print(
-            f"{len(written)} lessons in {Path(folder) / 'source'}; "
-            f"cd {folder} && nbgrader generate_assignment --create 01_truth"
-        )
-        return 0
-    written = write_course(folder)
-    print(f"{len(written)} lessons in {Path(folder) / 'course'}, solutions in {Path(folder) / 'solutions'}")
-    return 0
-
-
-def _grade(args) -> int:
-    "Grade a class; print the table. Progress goes to the other stream."
-    from srlviz.studies.grade import NOT_ISOLATED, grade, marks_text
-
-    options = dict(seconds=args.seconds, memory=args.memory, jobs=args.jobs, course=args.course)
-    table = grade(args.folder, args.out, **options, progress=lambda line: print(line, file=sys.stderr, flush=True))
-    print(visible(marks_text(table), lines=True))
-    if 'not isolated' in set(table['process']):
-        print(NOT_ISOLATED)
-    print(f'{args.out}: {len(table)} students')
-    return 0
-
-
-def _new(name: str, folder: str) -> int:
-    "Write the notebook of a new study; print what to do with it."
-    from srlviz.studies.new_study import new_study
-
-    path = new_study(name, folder)
-    typed = shlex.quote(str(path))
-    print(f'{path}: edit it in JupyterLab, then\n  srlviz run {typed} -p bias .7 --out runs/{name}')
-    print(f"  srlviz sweep {typed} --grid '{{\"bias\": [0.5, 0.7], \"seed\": [0, 1, 2]}}' --out runs/{name}-sweep")
-    return 0
-
-
+# %% ../../nbs/09_studies/01_cli.ipynb #ecef4e84
 def _metres(miles: float) -> float:
     "Convert --distance from nautical miles; an error gives the limits in the same unit."
     from srlviz.envs.landing.approach import LIMITS, NM
@@ -316,7 +355,7 @@ def _landings(args) -> int:
 
     if not 1 <= args.flights <= 1_000_000:
         raise ValueError(f"--flights must be from 1 to 1000000; got {args.flights}")
-    options = dict(workers=args.workers, camera=args.camera, size=args.size)
+    options = {}  # those that are left out are those of an existing set
     if args.distance is not None:
         options['distance'] = _metres(args.distance)
     if args.field_of_view is not None:
@@ -325,40 +364,40 @@ def _landings(args) -> int:
         from srlviz.envs.landing.runways import Runways
 
         options['runways'] = Runways.from_ourairports(args.runways)
-    flights = generate_flights(args.out, args.flights, args.seed, **options)
+    flights = generate_flights(
+        args.out, args.flights, args.seed, workers=args.workers, camera=args.camera, size=args.size, **options
+    )
     outcomes = ', '.join(f'{n} {k}' for k, n in flight_table(flights)['outcome'].value_counts().items())
     size = sum(p.stat().st_size for p in Path(args.out).rglob('*') if p.is_file())
     print(f"{len(flights)} flights ({outcomes}), {flights.n_steps:,} rows, {size / 1e6:,.0f} MB in {args.out}")
     return 0
 
-
+# %% ../../nbs/09_studies/01_cli.ipynb #3feb274e
 def main(argv: list[str] | None = None) -> int:
     """Run the command line; return the exit status."""
+    from srlviz import __version__
+
+    parser = argparse.ArgumentParser(
+        'srlviz', description='Study what representations know about the state of the world.'
+    )
+    parser.add_argument('--version', action='version', version=f'srlviz {__version__}')
+    commands = parser.add_subparsers(dest='command', required=True, metavar='COMMAND')
+    _add_studies(commands)
+    _add_new(commands)
+    _add_lab(commands)
+    _add_course(commands)
+    add_commands(commands)  # of sweeps
+    _add_landings(commands)
+    _add_grade(commands)
     argv = list(sys.argv[1:] if argv is None else argv)
     for i, word in enumerate(argv[:-2]):
         if word == '-p' and argv[i + 2].startswith('-'):
             argv[i + 2] = ' ' + argv[i + 2]  # -p bias -1e-3: a value, not an option
     if argv[:1] == ['lab'] and not {'-h', '--help'} & set(argv):
         argv.insert(1, '--')  # what follows are options of JupyterLab
-    args = _parser().parse_args(argv)
+    args = parser.parse_args(argv)
     try:
-        if 'call' in args:
-            return args.call(args)
-        if args.command == 'list':
-            return _list(args)
-        if args.command == 'landings':
-            return _landings(args)
-        if args.command == 'course':
-            return _course(args.folder, args.reader)
-        if args.command == 'new':
-            return _new(args.name, args.out)
-        if args.command == 'lab':
-            return _lab(args.options[1:])
-        if args.command == 'path':
-            print(study_path(args.study, args.studies).resolve())
-        else:
-            _run(args)
-        return 0
+        return args.call(args)
     except BrokenPipeError:  # the reader of the output has ended, as in `srlviz list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that Python's last flush succeeds
         return 141

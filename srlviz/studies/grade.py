@@ -107,6 +107,95 @@ def read_lesson(path: str | Path) -> Lesson:
     return Lesson(Path(path).stem, tuple(steps), texts)
 
 # %% ../../nbs/09_studies/15_grade.ipynb #e8317e78
+@dataclass
+class _Cell:
+    "A cell of a notebook; its id is '' if it has none"
+
+    id: str
+    kind: str
+    source: str
+
+    @property
+    def has_code(self) -> bool:
+        return self.kind == 'code' and bool(self.source.strip())
+
+
+_ID = lambda x: isinstance(x, str) and re.fullmatch(r'[\w-]{1,64}', x, re.A), 'letters, digits, - and _'
+_CELL = {'cell_type': (lambda x: x in ('code', 'markdown', 'raw'), 'code, markdown or raw'), 'source': LINES}
+
+
+def _cells(path: str | Path) -> list[_Cell]:
+    "The cells of a notebook"
+    content = check_fields(read_json(path, 'a notebook'), {'cells': LIST}, path)
+    found = []
+    for i, cell in enumerate(content['cells'], 1):
+        check_fields(cell, _CELL, f'{path}: cell {i}')
+        if 'id' in cell:  # notebooks of versions before 4.5 have none
+            check_fields(cell, {'id': _ID}, f'{path}: cell {i}')
+        found.append(_Cell(cell.get('id', ''), cell['cell_type'], ''.join(cell['source'])))
+    return found
+
+# %% ../../nbs/09_studies/15_grade.ipynb #a6875155
+def _known_cells(cells: Sequence[_Cell], lesson: Lesson) -> tuple[list[_Cell], list[str]]:
+    "The cells with their ids in the lesson, '' for others; and the ids that were found by place"
+    ids = {cell.id for cell in cells}
+    lost = {text: id for id, text in lesson.texts.items() if text and id not in ids}
+    found = []
+    for cell in cells:
+        id = cell.id if cell.id in lesson.texts else lost.pop(_text(cell.source), '')
+        found.append(_Cell(id, cell.kind, cell.source))
+    present = {cell.id for cell in found}
+    order = {id: i for i, id in enumerate(lesson.texts)}
+    before = ''  # the id of the known cell before
+    unknown = []  # code cells since then
+    by_place = []
+    for cell in found:
+        if not cell.id:
+            if cell.has_code:
+                unknown.append(cell)
+            continue
+        if before and unknown:
+            between = range(order[before], order[cell.id])
+            missing = [step.id for step in lesson.steps if order[step.id] in between and step.id not in present]
+            if len(missing) == len(unknown) and not set(missing).isdisjoint(lesson.answers):
+                for unknown_cell, missing_id in zip(unknown, missing):
+                    unknown_cell.id = missing_id
+                present.update(missing)
+                by_place += missing
+        before = cell.id
+        unknown = []
+    return found, by_place
+
+# %% ../../nbs/09_studies/15_grade.ipynb #90ce2604
+def _sources(cells: Sequence[_Cell], handed_out: Mapping[str, str]) -> tuple[dict[str, tuple[str, ...]], int]:
+    """Return the cells to run for each answer, and how many of the student's own cells were left out.
+
+    Parameters
+    ----------
+    cells : with their ids in the lesson
+    handed_out : id of each answer cell -> its source before the student has written in it
+    """
+    sources = defaultdict(list)
+    own = []  # own cells since the last cell of the lesson
+    last = ''  # the answer right after which own cells stand
+    n_left_out = 0
+    for cell in cells:
+        if cell.id in handed_out:
+            if own or cell.source.strip() != handed_out[cell.id].strip():
+                sources[cell.id] += [*own, cell.source]
+            own = []
+            last = cell.id
+        elif cell.id:
+            n_left_out += len(own)
+            own = []
+            last = ''
+        elif cell.has_code and last:
+            sources[last].append(cell.source)
+        elif cell.has_code:
+            own.append(cell.source)
+    return {id: tuple(texts) for id, texts in sources.items()}, n_left_out + len(own)
+
+# %% ../../nbs/09_studies/15_grade.ipynb #ab5d8b3c
 @dataclass(frozen=True)
 class Answers:
     """The answers in a notebook.
@@ -125,8 +214,6 @@ class Answers:
     notes: tuple[str, ...] = ()
 
 
-_ID = lambda x: isinstance(x, str) and re.fullmatch(r'[\w-]{1,64}', x, re.A), 'letters, digits, - and _'
-_CELL = {'cell_type': (lambda x: x in ('code', 'markdown', 'raw'), 'code, markdown or raw'), 'source': LINES}
 _MAX_NAMED = 5  # in a note
 
 
@@ -134,44 +221,6 @@ def _listed(texts: Sequence[str]) -> str:
     "Some texts in a note"
     shown = ', '.join(texts[:_MAX_NAMED])
     return shown if len(texts) <= _MAX_NAMED else f'{shown} and {len(texts) - _MAX_NAMED} more'
-
-
-def _cells(path: str | Path) -> list[tuple[str, str, str]]:
-    "The cells of a notebook: (id, kind, source); outputs are not looked at, so a damaged one does no harm"
-    content = check_fields(read_json(path, 'a notebook'), {'cells': LIST}, path)
-    found = []
-    for i, cell in enumerate(content['cells'], 1):
-        check_fields(cell, _CELL, f'{path}: cell {i}')
-        if 'id' in cell:  # notebooks of versions before 4.5 have none
-            check_fields(cell, {'id': _ID}, f'{path}: cell {i}')
-        found.append((cell.get('id', ''), cell['cell_type'], ''.join(cell['source'])))
-    return found
-
-
-def _known_cells(cells: list[tuple[str, str, str]], lesson: Lesson) -> tuple[list[list[str]], list[str]]:
-    "The cells, each with its id in the lesson or '', and the ids that were found by place"
-    ids = {id for id, _, _ in cells}
-    lost = {text: id for id, text in lesson.texts.items() if text and id not in ids}
-    found = [[id if id in lesson.texts else lost.pop(_text(source), ''), kind, source] for id, kind, source in cells]
-    present = {id for id, _, _ in found}
-    order = {id: i for i, id in enumerate(lesson.texts)}
-    before, unknown, by_place = '', [], []
-    for cell in found:
-        id, kind, source = cell
-        if not id:
-            if kind == 'code' and source.strip():
-                unknown.append(cell)
-            continue
-        if before and unknown:
-            between = range(order[before], order[id])
-            missing = [step.id for step in lesson.steps if order[step.id] in between and step.id not in present]
-            if len(missing) == len(unknown) and not set(missing).isdisjoint(lesson.answers):
-                for unknown_cell, missing_id in zip(unknown, missing):
-                    unknown_cell[0] = missing_id
-                present.update(missing)
-                by_place += missing
-        before, unknown = id, []
-    return found, by_place
 
 
 def read_answers(path: str | Path, known: Mapping[str, Lesson]) -> Answers:
@@ -183,43 +232,34 @@ def read_answers(path: str | Path, known: Mapping[str, Lesson]) -> Answers:
     """
     cells = _cells(path)
     of_lessons = [(lesson, *_known_cells(cells, lesson)) for lesson in known.values()]
-    lesson, found, by_place = max(of_lessons, key=lambda row: sum(bool(id) for id, _, _ in row[1]))
-    if not set(lesson.answers) & {id for id, _, _ in found}:
+    lesson, found, by_place = max(of_lessons, key=lambda row: sum(bool(cell.id) for cell in row[1]))
+    if not set(lesson.answers) & {cell.id for cell in found}:
         raise ValueError(f"{path} has no answer cell of a lesson: the ids and texts of its cells are others")
+    seen = set()
+    once = []  # without cells whose id stands twice
+    for cell in found:
+        if not cell.id or cell.id not in seen:
+            once.append(cell)
+        seen.add(cell.id)
     handed_out = {step.id: step.placeholder for step in lesson.steps if step.kind == 'answer'}
-    sources, own, seen, last, n_left_out, n_twice = defaultdict(list), [], set(), '', 0, 0
-    changed, solved = [], []
-    for id, kind, source in found:
-        if id and id in seen:
-            n_twice += 1
-            continue
-        seen.add(id)
-        if id in handed_out:
-            if source.strip() != handed_out[id].strip() or own:
-                sources[id] += [*own, source]
-            if _MARK.search(source):
-                solved.append(id)
-            own, last = [], id
-        elif id:
-            if kind == 'code' and _text(source) != lesson.texts[id]:
-                first_line, *_ = lesson.texts[id].split('\n')
-                changed.append(f'"{first_line[:60]}"')
-            n_left_out += len(own)
-            own, last = [], ''
-        elif kind == 'code' and source.strip():
-            if last:
-                sources[last].append(source)
-            else:
-                own.append(source)
-    n_left_out += len(own)
+    sources, n_left_out = _sources(once, handed_out)
+    changed = []
+    solved = []
+    for cell in once:
+        if cell.id in handed_out:
+            if _MARK.search(cell.source):
+                solved.append(cell.id)
+        elif cell.id and cell.kind == 'code' and _text(cell.source) != lesson.texts[cell.id]:
+            first_line, *_ = lesson.texts[cell.id].split('\n')
+            changed.append(f'"{first_line[:60]}"')
     notes = []
-    if not lesson.texts.keys() & {id for id, _, _ in cells}:
+    if not lesson.texts.keys() & {cell.id for cell in cells}:
         notes.append('its cells have lost their ids, and were recognised by text and place')
     elif by_place:
         exercises = lesson.exercises_of(by_place)
         notes.append(f'recognised by place, because the id of the cell is another: the answer to {_listed(exercises)}')
-    if n_twice:
-        notes.append(f'cells whose id stands twice in it, of which the first counts: {n_twice}')
+    if len(once) < len(found):
+        notes.append(f'cells whose id stands twice in it, of which the first counts: {len(found) - len(once)}')
     if n_left_out:
         notes.append(f'own cells that were left out, because they are not beside an answer: {n_left_out}')
     if changed:
@@ -227,11 +267,10 @@ def read_answers(path: str | Path, known: Mapping[str, Lesson]) -> Answers:
     if solved:
         notes.append(f"the instructor's solution, with its markers: {_listed(lesson.exercises_of(solved))}")
     missing = tuple(id for id in lesson.answers if id not in seen)
-    return Answers(lesson.name, {id: tuple(cells) for id, cells in sources.items()}, missing, tuple(notes))
+    return Answers(lesson.name, sources, missing, tuple(notes))
 
 # %% ../../nbs/09_studies/15_grade.ipynb #92212631
 STATES = 'right', 'wrong', 'unanswered', 'error', 'too slow'
-_MAX_TIMES = 20  # a submission may take as long as so many cells at their limit
 _OF_CHECK = {'right': 'right', 'not yet': 'wrong', 'not answered': 'unanswered'}
 
 
@@ -241,6 +280,9 @@ class Mark:
 
     state: str
     reason: str = ''
+
+# %% ../../nbs/09_studies/15_grade.ipynb #13d259c7
+_MAX_TIMES = 20  # a submission may take as long as so many cells at their limit
 
 
 @dataclass
@@ -252,6 +294,7 @@ class _Grading:
     marks : of the exercises so far
     faults : id of an answer cell -> its error
     dropped : ids of cells that are not run any more
+    put_back : names that answers had replaced, in their order
     used : seconds so far, in all processes
     """
 
@@ -347,7 +390,8 @@ class _Grading:
             self.marks[exercise] = self._with_fault(mark, step)
         if ran.too_slow:  # the answer may be used again, and be as slow
             for id in self._suspects(step, active):
-                self._run(cells, 'placeholder', self._step(id).placeholder, self.seconds)
+                answer = next(other for other in self.lesson.steps if other.id == id)
+                self._run(cells, 'placeholder', answer.placeholder, self.seconds)
                 active.remove(id)
 
     def _with_fault(self, mark: Mark, check: Step) -> Mark:
@@ -358,9 +402,6 @@ class _Grading:
         if mark.state == 'unanswered' and any(id in self.answers.missing for id in check.answers):
             return Mark('unanswered', 'the cell of the answer is missing')
         return mark
-
-    def _step(self, id: str) -> Step:
-        return next(step for step in self.lesson.steps if step.id == id)
 
     def _suspects(self, step: Step, active: list[str]) -> list[str]:
         "The answers that a cell of the lesson probably used"
@@ -381,7 +422,7 @@ class _Grading:
         self.dropped.update(blamed)
         return is_new
 
-
+# %% ../../nbs/09_studies/15_grade.ipynb #b9ef131d
 def grade_answers(lesson: Lesson, answers: Answers, seconds: float, start: Callable[[], Cells]) -> dict:
     """Grade one submission.
 
@@ -413,9 +454,6 @@ def grade_answers(lesson: Lesson, answers: Answers, seconds: float, start: Calla
 _MOODLE = re.compile(r'(?P<name>.+?)_(?P<id>\d+)_assignsubmission_[a-z]+(?:_.*)?', re.DOTALL)
 _CANVAS = re.compile(r'(?P<name>[^_]+)_(?:LATE_)?(?P<id>\d+)_\d+_.+', re.DOTALL)
 _NUMBER = re.compile(r'(-\d{1,6}| \(\d{1,6}\))$')
-_UNREAD = '__MACOSX'
-_SAME_TIME = 10 * 10**9  # nanoseconds
-_MIN_EQUAL = 300  # characters of answers that two students hardly write alike
 
 
 def student_of(place: PurePath, known: Sequence[str]) -> tuple[str, str]:
@@ -437,6 +475,9 @@ def student_of(place: PurePath, known: Sequence[str]) -> tuple[str, str]:
         if name.endswith(lesson) and name[: -len(lesson)].strip(' _-'):
             return name[: -len(lesson)].strip(' _-'), ''
     return place.stem, ''  # a number belongs to the name, such as that of group-2
+
+# %% ../../nbs/09_studies/15_grade.ipynb #af601ac6
+_UNREAD = '__MACOSX'
 
 
 def _in_folder(folder: Path) -> Iterator[tuple[PurePath, str]]:
@@ -462,6 +503,9 @@ def _in_folder(folder: Path) -> Iterator[tuple[PurePath, str]]:
 
 def _why_unread(error: OSError) -> str:
     return f'cannot be read: {(error.strerror or str(error)).lower()}'
+
+# %% ../../nbs/09_studies/15_grade.ipynb #192e5168
+_SAME_TIME = 10 * 10**9  # nanoseconds
 
 
 def _texts_and_numbers(place: PurePath) -> list:
@@ -491,6 +535,19 @@ class _Student:
     def counts(self, lesson: str) -> _HandedIn:
         return self.handed_in[lesson][-1]
 
+    def read(self, folder: Path, place: PurePath, known: Mapping[str, Lesson]) -> None:
+        "Read a notebook of this student; if it cannot be read, a note says why"
+        path = folder / place
+        try:
+            answers = read_answers(path, known)
+            changed = path.lstat().st_mtime_ns
+        except OSError as e:
+            self.notes.append(f'{place} {_why_unread(e)}')
+        except ValueError as e:
+            self.notes.append(str(e).replace(f'{folder}{os.sep}', ''))
+        else:
+            self.handed_in.setdefault(answers.lesson, []).append(_HandedIn(place, changed, answers))
+
     def sort(self) -> None:
         "Put the notebook of each lesson that counts last, and note which ones it replaces"
         for lesson, notebooks in self.handed_in.items():
@@ -505,17 +562,8 @@ class _Student:
                 self.notes.append(f'{last.place} replaces {other.place}, which {words}')
             self.handed_in[lesson] = [*others, last]
 
-
-def _refuse_a_level_too_high(folder: Path, student: _Student) -> None:
-    "Refuse folders with one lesson in the folder of a student; they may be students themselves"
-    for lesson, notebooks in student.handed_in.items():
-        inner = sorted({notebook.place.parts[1] for notebook in notebooks if len(notebook.place.parts) > 2})
-        if len(inner) > 1 and not student.number:
-            top = folder / notebooks[0].place.parts[0]
-            raise ValueError(
-                f"{top} has {lesson} in several folders: {_listed(inner)}. If these are students, grade {top}; "
-                f"if {top.name} is one student, keep one of them"
-            )
+# %% ../../nbs/09_studies/15_grade.ipynb #1aa04643
+_MIN_EQUAL = 300  # characters of answers that two students hardly write alike
 
 
 def _joined(students: Sequence[_Student]) -> list[_Student]:
@@ -557,6 +605,18 @@ def _note_equal(students: Sequence[_Student], known: Mapping[str, Lesson]) -> No
             if others:
                 student.notes.append(f'{name}: the same answers as {_listed(others)}')
 
+# %% ../../nbs/09_studies/15_grade.ipynb #1ef1cd57
+def _refuse_a_level_too_high(folder: Path, student: _Student) -> None:
+    "Refuse folders with one lesson in the folder of a student; they may be students themselves"
+    for lesson, notebooks in student.handed_in.items():
+        inner = sorted({notebook.place.parts[1] for notebook in notebooks if len(notebook.place.parts) > 2})
+        if len(inner) > 1 and not student.number:
+            top = folder / notebooks[0].place.parts[0]
+            raise ValueError(
+                f"{top} has {lesson} in several folders: {_listed(inner)}. If these are students, grade {top}; "
+                f"if {top.name} is one student, keep one of them"
+            )
+
 
 def read_submissions(folder: str | Path, known: Mapping[str, Lesson]) -> list[_Student]:
     """Read all submissions in a folder; none is run. What cannot be read is a note at its student.
@@ -571,26 +631,21 @@ def read_submissions(folder: str | Path, known: Mapping[str, Lesson]) -> list[_S
         raise NotADirectoryError(f"{folder} is a file, not a folder of submissions; unpack it first")
     if not folder.is_dir():
         raise FileNotFoundError(f"no folder of submissions at {folder}")
-    students, n_notebooks = {}, 0
+    students = {}
+    n_notebooks = 0
     for place, kind in _in_folder(folder):
         key = student_of(place, list(known))
         student = students.setdefault(key, _Student(*key))
-        if kind in ('file', 'empty folder'):
-            student.others.append(place.name if kind == 'file' else f'{place.name} (empty)')
-            continue
-        n_notebooks += 1
-        if kind != 'notebook':
-            student.notes.append(f'{place} {kind}')
-            continue
-        try:
-            answers = read_answers(folder / place, known)
-            changed = (folder / place).lstat().st_mtime_ns
-        except OSError as e:
-            student.notes.append(f'{place} {_why_unread(e)}')
-        except ValueError as e:
-            student.notes.append(str(e).replace(f'{folder}{os.sep}', ''))
+        if kind == 'file':
+            student.others.append(place.name)
+        elif kind == 'empty folder':
+            student.others.append(f'{place.name} (empty)')
         else:
-            student.handed_in.setdefault(answers.lesson, []).append(_HandedIn(place, changed, answers))
+            n_notebooks += 1
+            if kind == 'notebook':
+                student.read(folder, place, known)
+            else:
+                student.notes.append(f'{place} {kind}')
     if not n_notebooks:
         raise ValueError(f"no notebook in {folder}")
     for student in students.values():
@@ -619,7 +674,7 @@ def _write_marks(path: Path, result: dict) -> None:
     marks = {exercise: [mark.state, mark.reason] for exercise, mark in result['marks'].items()}
     write_json(path, {'marks': marks, 'notes': result['notes']})
 
-
+# %% ../../nbs/09_studies/15_grade.ipynb #af19ac5c
 class _Class:
     "What the gradings of one class share"
 
@@ -682,8 +737,7 @@ class _Class:
         _write_marks(path, result)
         return result, True
 
-
-NOT_ISOLATED = 'not isolated: this system has no namespaces for it, so the answers can read and write your files'
+# %% ../../nbs/09_studies/15_grade.ipynb #f68d84a9
 _MAX_LENGTH = 2000  # characters in a cell of the table
 _FIRST, _LAST = ('student', 'right', 'of'), ('reasons', 'notes', 'process', 'files')  # columns beside the exercises
 
@@ -701,11 +755,14 @@ def _check_names(known: Mapping[str, Lesson]) -> None:
 
 
 def _rows(students: Sequence[_Student], results: Mapping, known: Mapping[str, Lesson], isolated: bool) -> pd.DataFrame:
-    "The table: one row for each student; `results` has (student, lesson) -> result"
+    "The table: one row for each student; `results` has (index of a student, lesson) -> result"
     names = [name for name in known if any(name in student.handed_in for student in students)]
     rows = []
     for i, student in enumerate(students):
-        row, reasons, notes, files = {'student': student.name, 'right': 0, 'of': 0}, [], list(student.notes), []
+        row = {'student': student.name, 'right': 0, 'of': 0}
+        reasons = []
+        notes = list(student.notes)
+        files = []
         for name in names:
             result = results.get((i, name), {'marks': {}, 'notes': []})
             notes += [f'{name}: {note}' for note in result['notes']]
@@ -723,8 +780,8 @@ def _rows(students: Sequence[_Student], results: Mapping, known: Mapping[str, Le
         row['process'] = 'isolated' if isolated else 'not isolated'
         row['files'] = '; '.join(files)
         rows.append(row)
-    columns = [*(exercise for name in names for exercise in known[name].exercises)]
-    table = pd.DataFrame(rows, columns=[*_FIRST, *columns, *_LAST])
+    exercises = [exercise for name in names for exercise in known[name].exercises]
+    table = pd.DataFrame(rows, columns=[*_FIRST, *exercises, *_LAST])
     for column in 'student', 'reasons', 'notes', 'files':
         table[column] = [visible(text, max_length=_MAX_LENGTH) for text in table[column]]
     return table
@@ -733,6 +790,49 @@ def _rows(students: Sequence[_Student], results: Mapping, known: Mapping[str, Le
 def _no_formula(value):
     "A text in which no part is a formula for a spreadsheet that takes other signs than commas for the ends of cells"
     return re.sub(r'([;,\t|]\s*)(?=[=+\-@])', r"\1'", value) if isinstance(value, str) else value
+
+# %% ../../nbs/09_studies/15_grade.ipynb #a731ab86
+def _took(start: float, is_new: bool) -> str:
+    return f'({time.monotonic() - start:.0f} s)' if is_new else '(kept)'
+
+
+def _grade_all(shared: _Class, students, known: Mapping[str, Lesson], jobs: int, progress: Callable) -> dict:
+    "Grade in threads, each of which waits for a process; return (index of a student, lesson) -> result"
+    tasks = [(i, name) for name in known for i, student in enumerate(students) if name in student.handed_in]
+    n_done = 0
+
+    def one(task: tuple[int, str]) -> dict:
+        nonlocal n_done
+        i, name = task
+        start = time.monotonic()
+        try:
+            result, is_new = shared.grade(known[name], students[i].counts(name).answers)
+        except OSError as e:  # no process could be started
+            result = {'marks': {}, 'notes': [f'not graded: {e}; run the command again']}
+            is_new = True
+        states = [mark.state for mark in result['marks'].values()]
+        n_done += 1
+        took = _took(start, is_new)
+        line = f"{n_done} of {len(tasks)}: {students[i].name}, {name}: {states.count('right')} of {len(states)} right"
+        progress(visible(f'{line} {took}'))
+        return result
+
+    answered = [name for i, name in tasks if students[i].counts(name).answers.sources]
+    with ThreadPoolExecutor(jobs) as threads:
+        try:
+            for name in dict.fromkeys(answered):
+                progress(f'{name}: its own solutions run first')
+                start = time.monotonic()
+                is_new = shared.solve(known[name])
+                progress(f'{name}: its own solutions are right {_took(start, is_new)}')
+            return dict(zip(tasks, threads.map(one, tasks)))
+        except BaseException:
+            shared.stopped.set()
+            threads.shutdown(wait=False, cancel_futures=True)
+            raise
+
+# %% ../../nbs/09_studies/15_grade.ipynb #b569db45
+NOT_ISOLATED = 'not isolated: this system has no namespaces for it, so the answers can read and write your files'
 
 
 def grade(
@@ -782,8 +882,9 @@ def grade(
         raise IsADirectoryError(f"{out} is a folder; out is the name of the table, such as marks.csv")
     kept = None if out is None else Path(out).with_name(f'{Path(out).stem}_graded')
     if kept is not None:
-        places = Path(os.path.realpath(folder)), Path(os.path.realpath(kept))
-        if places[0].is_relative_to(places[1]) or places[1].is_relative_to(places[0]):
+        submitted = Path(os.path.realpath(folder))
+        beside = Path(os.path.realpath(kept))
+        if submitted.is_relative_to(beside) or beside.is_relative_to(submitted):
             raise ValueError(f"{kept}, which keeps the marks, is not apart from the submissions; write {out} elsewhere")
     known = {name: read_lesson(path) for name, path in lessons(course).items()}
     if not known:
@@ -809,44 +910,6 @@ def grade(
             written = cells_of_text(table).map(_no_formula)
             written.to_csv(partial, index=False, encoding='utf-8-sig')  # Excel knows UTF-8 only by its mark
     return table
-
-
-def _took(start: float, is_new: bool) -> str:
-    return f'({time.monotonic() - start:.0f} s)' if is_new else '(kept)'
-
-
-def _grade_all(shared: _Class, students, known: Mapping[str, Lesson], jobs: int, progress: Callable) -> dict:
-    "Grade in threads, each of which waits for a process; return (student, lesson) -> result"
-    tasks = [(i, name) for name in known for i, student in enumerate(students) if name in student.handed_in]
-    n_done = 0
-
-    def one(task: tuple[int, str]) -> dict:
-        nonlocal n_done
-        i, name = task
-        start = time.monotonic()
-        try:
-            result, is_new = shared.grade(known[name], students[i].counts(name).answers)
-        except OSError as e:  # no process could be started
-            result, is_new = {'marks': {}, 'notes': [f'not graded: {e}; run the command again']}, True
-        states = [mark.state for mark in result['marks'].values()]
-        n_done += 1
-        took = _took(start, is_new)
-        line = f"{n_done} of {len(tasks)}: {students[i].name}, {name}: {states.count('right')} of {len(states)} right"
-        progress(visible(f'{line} {took}'))
-        return result
-
-    with ThreadPoolExecutor(jobs) as threads:
-        try:
-            for name in dict.fromkeys(name for i, name in tasks if students[i].counts(name).answers.sources):
-                progress(f'{name}: its own solutions run first')
-                start = time.monotonic()
-                is_new = shared.solve(known[name])
-                progress(f'{name}: its own solutions are right {_took(start, is_new)}')
-            return dict(zip(tasks, threads.map(one, tasks)))
-        except BaseException:
-            shared.stopped.set()
-            threads.shutdown(wait=False, cancel_futures=True)
-            raise
 
 # %% ../../nbs/09_studies/15_grade.ipynb #15c6aba4
 _SIGNS = dict(zip(STATES, ('+', '-', '.', 'E', 'T')))

@@ -36,9 +36,13 @@ from ..core.warn import warn
 _HEADS = ('latent_pi', 'mu', 'q_net', 'quantile_net', 'action_net')  # of networks of actors, and of Q values
 
 
-def _is_policy(net) -> bool:
-    "Whether a network is a policy of stable-baselines3 or sb3-contrib"
-    return isinstance(net, nn.Module) and callable(getattr(net, 'extract_features', None))
+def _undecided(net: nn.Module, why: str) -> str:
+    "Message for a network whose codes cannot be decided"
+    names = ', '.join([name for name, _ in net.named_modules() if name][:12])
+    return (
+        f"{type(net).__name__} {why}; say which codes are meant by layer=, one of {names}, ..., or by encode=, a "
+        "function of the network and the recording"
+    )
 
 
 def _without_last(head: nn.Module) -> nn.Module:
@@ -58,7 +62,8 @@ def _features_of_policy(policy: nn.Module) -> Callable:
     from stable_baselines3.common.policies import BaseModel
 
     if hasattr(policy, 'mlp_extractor'):
-        network, hidden = policy, policy.mlp_extractor.policy_net
+        network = policy
+        hidden = policy.mlp_extractor.policy_net
         extractor = getattr(policy, 'pi_features_extractor', policy.features_extractor)
     else:
         parts = [getattr(policy, k, None) for k in ('actor', 'q_net', 'quantile_net')]
@@ -69,20 +74,11 @@ def _features_of_policy(policy: nn.Module) -> Callable:
         network_head = getattr(network, head)
         hidden = network_head if head == 'latent_pi' else _without_last(network_head)
         extractor = network.features_extractor
-    if not any(True for part in (extractor, hidden) for _ in part.parameters()):
+    if not [*extractor.parameters(), *hidden.parameters()]:
         raise ValueError(_undecided(policy, 'has no hidden layer: its codes would be the observations'))
     return lambda obs: hidden(BaseModel.extract_features(network, obs, extractor))
 
-
-def _undecided(net: nn.Module, why: str) -> str:
-    "Message for a network whose codes cannot be decided"
-    names = ', '.join([name for name, _ in net.named_modules() if name][:12])
-    return (
-        f"{type(net).__name__} {why}; say which codes are meant by layer=, one of {names}, ..., or by encode=, a "
-        "function of the network and the recording"
-    )
-
-
+# %% ../../nbs/09_studies/12_probe_callback.ipynb #c6e049f6
 class _Recurrent(nn.Module):
     "The LSTM of a recurrent actor as a memory: (features (B, 1, F), state) -> (outputs, state of h and c (B, L, H))"
 
@@ -96,7 +92,7 @@ class _Recurrent(nn.Module):
         y, state = self.lstm(x.transpose(0, 1), state)
         return y.transpose(0, 1), tuple(s.transpose(0, 1) for s in state)
 
-
+# %% ../../nbs/09_studies/12_probe_callback.ipynb #12440179
 def _batches(policy, seen, function: Callable, size: int = 256) -> torch.Tensor:
     "Apply a function to the observations of an episode, array or name -> array, in batches on the policy's device"
     parts = seen if isinstance(seen, Mapping) else {'': seen}
@@ -106,6 +102,14 @@ def _batches(policy, seen, function: Callable, size: int = 256) -> torch.Tensor:
         batch = {k: torch.as_tensor(np.array(x[start : start + size]), device=policy.device) for k, x in parts.items()}
         outputs.append(function(batch if isinstance(seen, Mapping) else batch['']))
     return torch.cat(outputs).float()
+
+
+def _layer_of_policy(policy, layer: str, obs) -> torch.Tensor:
+    "The output of a layer of a policy that chooses actions for a batch of observations"
+    n = len(next(iter(obs.values()))) if isinstance(obs, Mapping) else len(obs)
+    with kept_outputs(policy, [layer]) as outputs:
+        policy._predict(obs, deterministic=True)
+    return torch.from_numpy(layer_codes(outputs, layer, 'flat', n))
 
 
 def _policy_codes(policy, view: PolicyView, recording: Recording, layer: str | None) -> list[np.ndarray]:
@@ -129,12 +133,9 @@ def _policy_codes(policy, view: PolicyView, recording: Recording, layer: str | N
     return [c.flatten(1).cpu().numpy() for c in codes]
 
 
-def _layer_of_policy(policy, layer: str, obs) -> torch.Tensor:
-    "The output of a layer of a policy that chooses actions for a batch of observations"
-    n = len(next(iter(obs.values()))) if isinstance(obs, Mapping) else len(obs)
-    with kept_outputs(policy, [layer]) as outputs:
-        policy._predict(obs, deterministic=True)
-    return torch.from_numpy(layer_codes(outputs, layer, 'flat', n))
+def _is_policy(net) -> bool:
+    "Whether a network is a policy of stable-baselines3 or sb3-contrib"
+    return isinstance(net, nn.Module) and callable(getattr(net, 'extract_features', None))
 
 
 def default_codes(net, recording: Recording, layer: str | None = None) -> list[np.ndarray]:
@@ -161,7 +162,7 @@ def default_codes(net, recording: Recording, layer: str | None = None) -> list[n
         raise ValueError(_undecided(policy, 'has no forward').replace('layer=, one of', 'one of its parts,'))
     return as_encoder(net, layer=layer).encode(recording, progress=False)
 
-# %% ../../nbs/09_studies/12_probe_callback.ipynb #2b0ddf21
+# %% ../../nbs/09_studies/12_probe_callback.ipynb #ff349e71
 class PolicyEncoder:
     """A model of stable-baselines3 or its policy as an encoder: the codes of `default_codes`, not trained further.
 
@@ -215,6 +216,55 @@ def environment_of(model) -> gymnasium.Env:
             "give it as data: an environment, its id, or a recording"
         ) from e
 
+# %% ../../nbs/09_studies/12_probe_callback.ipynb #2b0ddf21
+class _HeldOut:
+    """A held-out recording, and what the codes of a network tell about it.
+
+    Attributes
+    ----------
+    recording : with the splits 'probe', 'valid' (optional) and 'test'
+    factors : split -> table of the factors that vary, without rows that lack a value
+    left_out : what is not among them -> number of rows
+    """
+
+    def __init__(self, recording: Recording):
+        self.recording = recording
+        codes, factors = align([np.zeros((n, 1), np.float32) for n in recording.lengths], recording)
+        _, complete, gaps = complete_rows(codes, factors)
+        self.factors, constant = varying(complete, ('probe', 'test'))
+        self.left_out = gaps | constant
+        self._rows = {split: factors[split].index.get_indexer(table.index) for split, table in complete.items()}
+
+    def codes(self, encoded: list[np.ndarray]) -> dict[str, np.ndarray]:
+        "The codes of the rows of `factors` by split, from those of each episode"
+        if any(np.ndim(c) != 2 for c in encoded):
+            raise ValueError("the probe needs a code for each step: arrays (T, n_codes), one per episode")
+        codes = align(encoded, self.recording, columns=[])[0]
+        return {split: codes[split][rows] for split, rows in self._rows.items()}
+
+    def leaks(self, codes: Mapping) -> list[dict]:
+        "Warnings about test rows that stand in the training rows"
+        return repeated_rows(codes, self.factors) + overlapping_windows(self.recording)
+
+    def scores(self, codes: Mapping) -> dict[str, float]:
+        "The skill of linear heads, the effective rank, and the skill of each factor"
+        probe = self.factors['probe']
+        test = self.factors['test']
+        predicted = fit_linear(codes, self.factors).predict(codes['test'], test.index)
+        known = skills(test, predicted, Draws.whole(np.zeros(len(test))), constants(probe)).iloc[0]
+        counted = known.drop([*repeated_factors(probe)])
+        scores = {
+            'probe_skill': float(counted.mean()),
+            'effective_rank': effective_rank(spectra(codes['test'])[0]),
+        }
+        for name, value in known.items():
+            scores[f'skill of {name}'] = value
+        return scores
+
+# %% ../../nbs/09_studies/12_probe_callback.ipynb #c98a0374
+def _do_nothing(*args, **kwargs) -> dict:
+    return {}
+
 
 class ProbeCallback:
     """Measure every n steps what a network in training knows about a held-out recording.
@@ -264,17 +314,15 @@ class ProbeCallback:
             raise ValueError(f"layer is the name of a layer, or None; got {layer!r:.80}")
         if encode is not None and layer is not None:
             raise ValueError(f"encode says what the codes are, so layer must be None; got {layer!r}")
-        self.recording, self.layer = with_question_split(recording), layer
+        self.recording = with_question_split(recording)
+        self.layer = layer
         self.every = check_whole(every, 'every', 1)
         self.encode = encode
         self._next_step = 0
         self._rows = []
         self.warnings = []
-        codes, factors = align([np.zeros((n, 1), np.float32) for n in recording.lengths], self.recording)
-        _, complete, gaps = complete_rows(codes, factors)
-        self._factors, constant = varying(complete, ('probe', 'test'))
-        self._complete = {s: factors[s].index.get_indexer(table.index) for s, table in complete.items()}
-        self.left_out = gaps | constant
+        self._held_out = _HeldOut(self.recording)
+        self.left_out = self._held_out.left_out
         if 'stable_baselines3' in sys.modules:
             from stable_baselines3.common.callbacks import BaseCallback
 
@@ -308,7 +356,7 @@ class ProbeCallback:
         if self.encode is not None:
             return
         n_codes = self._encoded(model, self.recording[:1])[0].shape[1]
-        n_rows = len(self._factors['test'])
+        n_rows = len(self._held_out.factors['test'])
         if n_codes > n_rows:
             raise ValueError(
                 f"the split 'test' has {n_rows} rows of {n_codes} codes, which limits their rank; record more"
@@ -335,14 +383,24 @@ class ProbeCallback:
         """Measure now, log the numbers, and add them to `history_`."""
         started = time.perf_counter()
         try:
-            row = self._measured(net)
+            codes = self._held_out.codes(self._encoded(net, self.recording))
+            if not self._rows:
+                self.warnings = self._held_out.leaks(codes)
+                for warning in self.warnings:
+                    warn(warning['words'])
+            scores = self._held_out.scores(codes)
         except ValueError as e:
             if not self._rows:
                 raise
             warn(f"the probe of step {step} failed: {e}")
-            row = dict(probe_skill=np.nan, effective_rank=np.nan)
-        row = dict(step=step) | row | dict(probe_seconds=time.perf_counter() - started)
-        log_curve(step, **{k: row[k] for k in ('probe_skill', 'effective_rank', 'probe_seconds')})
+            scores = {'probe_skill': np.nan, 'effective_rank': np.nan}
+        row = {'step': step, **scores, 'probe_seconds': time.perf_counter() - started}
+        log_curve(
+            step,
+            probe_skill=row['probe_skill'],
+            effective_rank=row['effective_rank'],
+            probe_seconds=row['probe_seconds'],
+        )
         self._rows.append(row)
         return row
 
@@ -355,27 +413,3 @@ class ProbeCallback:
             if self.encode is None:
                 return default_codes(net, recording, self.layer)
             return self.encode(network, recording)
-
-    def _measured(self, net) -> dict[str, float]:
-        encoded = self._encoded(net, self.recording)
-        if any(np.ndim(c) != 2 for c in encoded):
-            raise ValueError("the probe needs a code for each step: arrays (T, n_codes), one per episode")
-        codes = align(encoded, self.recording, columns=[])[0]
-        codes = {s: codes[s][rows] for s, rows in self._complete.items()}
-        if not self._rows:
-            self.warnings = repeated_rows(codes, self._factors) + overlapping_windows(self.recording)
-            for warning in self.warnings:
-                warn(warning['words'])
-        heads = fit_linear(codes, self._factors)
-        test = self._factors['test']
-        predicted = heads.predict(codes['test'], test.index)
-        constant = constants(self._factors['probe'])
-        known = skills(test, predicted, Draws.whole(np.zeros(len(test))), constant).iloc[0]
-        counted = known.drop([*repeated_factors(self._factors['probe'])])
-        rank = effective_rank(spectra(codes['test'])[0])
-        each = {f'skill of {name}': value for name, value in known.items()}
-        return dict(probe_skill=float(counted.mean()), effective_rank=rank) | each
-
-
-def _do_nothing(*args, **kwargs) -> dict:
-    return {}

@@ -95,7 +95,25 @@ def probe_table(
     theirs = paper_scores(study)
     return merge_scores(ours, theirs[(theirs['task'] == task) & theirs['metric'].isin(ours['metric'])])
 
+# %% ../../../nbs/09_studies/papers/00_probing.ipynb #9ba28085
+def _record_once(folder, record):
+    "Open a recording, made under a temporary name by one process at a time, or by several on a drive without locks."
+    with only_writer(make_folder(folder.parent), name=f'.{folder.name}.lock', patience=math.inf):
+        if not is_finished(folder):
+            try:
+                with atomic_folder(folder) as new:
+                    record(out=new)
+            except OSError:
+                if not is_finished(folder):  # else another process was faster
+                    raise
+    return record(out=folder)
+
 # %% ../../../nbs/09_studies/papers/00_probing.ipynb #942bb104
+def _labels_name(version: str | Path) -> str:
+    "A version of labels as part of a folder's name; a file of labels is named by its content"
+    return version if version in VERSIONS else f'labels-{checksum(version)[:10]}'
+
+
 def record_game(
     game: str,
     encoder_frames: int = 100_000,
@@ -136,8 +154,18 @@ def record_game(
         if record_protocol == 'paper':
             parts.append('as-paper')
         folder = inside(out, 'recordings/' + '-'.join(parts))
-        options = dict(version=version, protocol=record_protocol, n_jobs=n_jobs, progress=progress)
-        recording = _record_once(folder, partial(record_atari, game, steps, policy, seed, **options))
+        record_to = partial(
+            record_atari,
+            game,
+            steps,
+            policy,
+            seed,
+            version=version,
+            protocol=record_protocol,
+            n_jobs=n_jobs,
+            progress=progress,
+        )
+        recording = _record_once(folder, record_to)
         if frames:
             with suppress(OSError):  # no space left: frames are read from the recording
                 return recording.cached(frames)
@@ -146,24 +174,6 @@ def record_game(
     fit = split_episodes(record(encoder_frames, seed), seed, fit=0.8, valid=0.2)
     probe = split_episodes(record(probe_frames, seed + 1000), seed, probe=0.7, valid=0.1, test=0.2)
     return fit, drop_duplicates(prune_factors(probe, threshold))
-
-
-def _record_once(folder, record):
-    "Open a recording, made under a temporary name by one process at a time, or by several on a drive without locks."
-    with only_writer(make_folder(folder.parent), name=f'.{folder.name}.lock', patience=math.inf):
-        if not is_finished(folder):
-            try:
-                with atomic_folder(folder) as new:
-                    record(out=new)
-            except OSError:
-                if not is_finished(folder):  # else another process was faster
-                    raise
-    return record(out=folder)
-
-
-def _labels_name(version: str | Path) -> str:
-    "A version of labels as part of a folder's name; a file of labels is named by its content"
-    return version if version in VERSIONS else f'labels-{checksum(version)[:10]}'
 
 # %% ../../../nbs/09_studies/papers/00_probing.ipynb #8f016052
 def agent_files(folder: str | Path, games: Sequence[str] = GAMES) -> dict[str, Path | None]:
@@ -211,13 +221,20 @@ def _recorded(shared, parameters: Mapping, policy, keep_frames=False, progress=F
     key = json.dumps(identity)
     if key not in _last:
         _last.clear()
-        options = dict(out=shared, policy=policy, n_jobs=1 if in_worker() else None, progress=progress)
         if keep_frames:
-            _last[key] = record_game(**parameters, **options)
+            unpacked = nullcontext()
         else:
             cache_folder = make_folder(inside(shared, 'cache'))
-            with tempfile.TemporaryDirectory(dir=cache_folder, ignore_cleanup_errors=True) as frames:
-                _last[key] = record_game(**parameters, **options, frames=frames)
+            unpacked = tempfile.TemporaryDirectory(dir=cache_folder, ignore_cleanup_errors=True)
+        with unpacked as frames:
+            _last[key] = record_game(
+                **parameters,
+                out=shared,
+                policy=policy,
+                frames=frames,
+                n_jobs=1 if in_worker() else None,
+                progress=progress,
+            )
     return _last[key]
 
 
@@ -278,8 +295,10 @@ class ProbeTrial:
     def __init__(
         self, methods: Mapping = {}, policies: Mapping = {}, keep_frames: bool = False, progress: bool = False
     ):
-        self._methods, self._policies = methods, policies
-        self._keep_frames, self._progress = keep_frames, progress
+        self._methods = methods
+        self._policies = policies
+        self._keep_frames = keep_frames
+        self._progress = progress
 
     @property
     def _shows_progress(self) -> bool:
@@ -367,11 +386,12 @@ class ProbeTrial:
         except Unknown as e:
             if self._shows_progress:
                 print_once(f'{self.method(parameters).name}: not cached: {e}')
-            return dict(unknown=str(e))
+            return {'unknown': str(e)}
 
     def table(self, parameters: Mapping, fit: Recording, probe: Recording, found: Results, out: Path) -> pd.DataFrame:
         """Collect the scores of a trial, with metadata in `attrs`."""
-        results, paths = without_doubles(found).labelled('f1'), {}
+        results = without_doubles(found).labelled('f1')
+        paths = {}
         for (method, task, question), answer in found.answers.items():
             label = method_label(dict(method=method, norm=answer.norm))
             path = found.fitted[method, task].files.get(question)
@@ -387,13 +407,16 @@ class ProbeTrial:
             row = score_row(**columns, method='ppo_agent', target='return', metric='mean_reward', value=returns['mean'])
             table = merge_scores(table, pd.DataFrame([row]))
         encoder_recipe = self.recipe(parameters)
-        about = dict(
-            game=about_game,
-            method=self.method(parameters).name,
-            encoder=encoder_recipe.get('arguments')
-            or {k: v for k, v in encoder_recipe.items() if k in ('stranger', 'unknown')},
-            probing=parameters['probing'],
-            results={label: f'results/{p.name}' for label, p in paths.items()},
-        )
-        table.attrs = json.loads(json.dumps(about | _about_probes(results), default=str))
+        encoder = encoder_recipe.get('arguments')
+        if not encoder:
+            encoder = {k: v for k, v in encoder_recipe.items() if k in ('stranger', 'unknown')}
+        about = {
+            'game': about_game,
+            'method': self.method(parameters).name,
+            'encoder': encoder,
+            'probing': parameters['probing'],
+            'results': {label: f'results/{p.name}' for label, p in paths.items()},
+            **_about_probes(results),
+        }
+        table.attrs = json.loads(json.dumps(about, default=str))
         return table
