@@ -168,8 +168,8 @@ class Directions:
 
     def discriminant(self, values: np.ndarray) -> np.ndarray:
         """Return the weights of linear discriminant analysis for each value, (M, n_codes), of raw codes."""
-        table = pd.DataFrame(dict(factor=self.values.astype(int)))
-        heads = fit_linear(dict(probe=self.codes), dict(probe=table), alpha=dict(factor=_LDA_RIDGE))
+        table = pd.DataFrame({'factor': self.values.astype(int)})
+        heads = fit_linear({'probe': self.codes}, {'probe': table}, alpha={'factor': _LDA_RIDGE})
         weights = heads.weights['factor'] * heads.path.scale[:, None]  # (n_codes, n_values)
         return weights.T[np.searchsorted(heads.classes['factor'], values)]
 
@@ -185,7 +185,37 @@ KINDS = {  # kind of direction -> method of `Directions`
     'LDA': Directions.lda,
 }
 
-# %% ../../../nbs/06_evaluate/memories/03_edits.ipynb #c4f9303c
+# %% ../../../nbs/06_evaluate/memories/03_edits.ipynb #53004fd8
+def _task_of(agent, recording: Recording | str | None) -> tuple[str, Mapping]:
+    "Name and parameters of the task: of the recording, or of the agent"
+    trained = str(getattr(agent, 'task', '') or '')
+    if recording is None:
+        if not trained:
+            raise ValueError(
+                "the agent does not name its task: give a recording of it as well, srlviz.record(task, 1), such as "
+                "srlviz.record('RepeatPrevious-easy', 1)"
+            )
+        return trained, {}
+    meta = {'task': recording} if isinstance(recording, str) else {'task': recording.name} | recording.meta
+    name = str(meta['task'])
+    if trained and trained != name:
+        raise ValueError(f"the agent is of the task {trained!r:.80}, and the recording is of another one, {name!r:.80}")
+    return name, meta.get('parameters') or {}
+
+# %% ../../../nbs/06_evaluate/memories/03_edits.ipynb #3331b852
+def _columns_read(task, n_in: int) -> np.ndarray | None:
+    "Columns of a flat observation (observation, previous action, two marks of the start) that a network reads, if any"
+    n_obs = int(task.obs_layout.sizes.sum())
+    n_action = int(task.act_layout.sizes.sum())
+    n = n_obs + n_action
+    columns = {
+        n + 2: slice(None),
+        n_obs: slice(n_obs),
+        n_obs + 2: np.r_[:n_obs, n : n + 2],
+    }
+    return columns.get(n_in)
+
+# %% ../../../nbs/06_evaluate/memories/03_edits.ipynb #153faf18
 class Played(NamedTuple):
     """Episodes that a network played: T rows of N episodes; rows after the end of an episode mean nothing.
 
@@ -205,6 +235,9 @@ def memory_name(network) -> str:
     """Name the memory of a network by its class, or the network, if its memory is a method."""
     memory = getattr(network, 'memory', network)
     return type(getattr(memory, '__self__', memory)).__name__
+
+# %% ../../../nbs/06_evaluate/memories/03_edits.ipynb #daee1563
+_MEMBERS = ('memory', 'read', 'policy', 'initial_state')  # methods of a network that is edited
 
 
 class BatchPlayer:
@@ -405,31 +438,3 @@ class BatchPlayer:
     def factors(self, records: np.ndarray) -> dict[str, np.ndarray]:
         """Return the columns of the hidden state of records (M,), named as in a recording."""
         return spread_factors(self.task.factors_of(records))
-
-
-_MEMBERS = 'memory', 'read', 'policy', 'initial_state'  # methods of a network that is edited
-
-
-def _task_of(agent, recording: Recording | str | None) -> tuple[str, Mapping]:
-    "Name and parameters of the task: of the recording, or of the agent"
-    trained = str(getattr(agent, 'task', '') or '')
-    if recording is None:
-        if not trained:
-            raise ValueError(
-                "the agent does not name its task: give a recording of it as well, srlviz.record(task, 1), such as "
-                "srlviz.record('RepeatPrevious-easy', 1)"
-            )
-        return trained, {}
-    meta = dict(task=recording) if isinstance(recording, str) else dict(task=recording.name) | recording.meta
-    name = str(meta['task'])
-    if trained and trained != name:
-        raise ValueError(f"the agent is of the task {trained!r:.80}, and the recording is of another one, {name!r:.80}")
-    return name, meta.get('parameters') or {}
-
-
-def _columns_read(task, n_in: int) -> np.ndarray | None:
-    "Columns of a flat observation (observation, previous action, two marks of the start) that a network reads, if any"
-    n_obs, n_action = (int(sizes.sum()) for sizes in (task.obs_layout.sizes, task.act_layout.sizes))
-    widths = {n_obs + n_action + 2: slice(None), n_obs: slice(n_obs)}
-    widths[n_obs + 2] = np.r_[:n_obs, n_obs + n_action : n_obs + n_action + 2]
-    return widths.get(n_in)
