@@ -64,7 +64,7 @@ def _relative_error(truth: pd.Series, predicted: pd.Series, majority) -> float:
     error_of_constant = (truth != majority).mean()
     return float((truth != predicted).mean() / error_of_constant) if error_of_constant else np.nan
 
-# %% ../../nbs/06_evaluate/07_qedr.ipynb #53fe3341
+# %% ../../nbs/06_evaluate/07_qedr.ipynb #307fc40c
 def lasso_columns(q: AlignedCodes) -> tuple[np.ndarray, dict[str, tuple]]:
     """Compute the targets of the lassos, standardized (N, n): numbers, then indicators of the values of categories.
 
@@ -113,11 +113,11 @@ def _lassos(q: AlignedCodes, alphas: Sequence[float], tol: float, progress: bool
         tables = {s: pd.DataFrame(columns) for s, columns in predicted.items()}
         yield RegressorFit(*lasso_importance(weights, places, q), tables)
 
-
+# %% ../../nbs/06_evaluate/07_qedr.ipynb #5b8f0df4
 def _forest(q: AlignedCodes, n_estimators: int, max_depth: int | None, seed: int, progress: bool) -> RegressorFit:
     "Fit a random forest to each factor"
     importance = {}
-    predicted = dict(probe={}, test={})
+    predicted = {'probe': {}, 'test': {}}
     z = {s: q.z(s) for s in q.table}
     for name in Bar(q.names, desc='forests', unit='factor', disable=not progress):
         category = name in q.categories
@@ -126,15 +126,22 @@ def _forest(q: AlignedCodes, n_estimators: int, max_depth: int | None, seed: int
         else:
             y = {s: z[s][:, q.numbers.index(name)] for s in z}
         valid = (q.x['valid'], y['valid']) if max_depth is None else None
-        options = dict(category=category, n_estimators=n_estimators, max_depth=max_depth, seed=seed)
-        forest = fit_forest(q.x['probe'], y['probe'], valid, **options)
+        forest = fit_forest(
+            q.x['probe'],
+            y['probe'],
+            valid,
+            category=category,
+            n_estimators=n_estimators,
+            max_depth=max_depth,
+            seed=seed,
+        )
         importance[name] = forest.feature_importances_.clip(0)  # rounding may give -1e-17
         for s in predicted:
             values = forest.predict(q.x[s])
             predicted[s][name] = values if category else values * q.std[name] + q.mean[name]
     return RegressorFit(pd.DataFrame(importance), None, {s: pd.DataFrame(columns) for s, columns in predicted.items()})
 
-
+# %% ../../nbs/06_evaluate/07_qedr.ipynb #185c8ccb
 def _boosting(q: AlignedCodes, seed: int, progress: bool) -> RegressorFit:
     "Fit gradient boosted trees to each factor, as a category"
     classes = {k: np.unique(column) for k, column in q.table['probe'].items()}
@@ -148,9 +155,23 @@ def _boosting(q: AlignedCodes, seed: int, progress: bool) -> RegressorFit:
     importance, *_, predicted = boosted_importance(q.x['probe'], y_train, x_both, y_both, seed, progress)
     values = pd.DataFrame({k: classes[k][predicted[:, j]] for j, k in enumerate(q.names)})
     n = len(y_train)
-    return RegressorFit(pd.DataFrame(importance, columns=q.names), None, dict(probe=values[:n], test=values[n:]))
+    importance = pd.DataFrame(importance, columns=q.names)
+    return RegressorFit(importance, None, {'probe': values[:n], 'test': values[n:]})
+
+# %% ../../nbs/06_evaluate/07_qedr.ipynb #fbd64aed
+def _released_scores(R: pd.DataFrame) -> tuple[Disentanglement, Completeness]:
+    "Scores of the landing paper's released code, whose `overall` values are of the transposed importance"
+    scores = xeval_scores(R.to_numpy().T)
+    share = R.sum(axis=1) / R.to_numpy().sum()
+    return (
+        Disentanglement(scores.called_disentanglement, pd.Series(scores.per_code, R.index), share),
+        Completeness(scores.called_completeness, pd.Series(scores.per_factor, R.columns)),
+    )
 
 # %% ../../nbs/06_evaluate/07_qedr.ipynb #352ed1eb
+_BOUNDS = ['target', 'value', 'low', 'high', 'n']  # columns of the part `bounds`
+
+
 class QEDR(Answer):
     """Disentanglement, completeness and informativeness of codes: an Answer of `FactorRegression`, from `qedr`.
 
@@ -210,22 +231,12 @@ class QEDR(Answer):
     @property
     def disentanglement(self) -> Disentanglement:
         "Disentanglement: whether each code serves a single factor."
-        return self._xeval[0] if self.compat else disentanglement(self.importance)
+        return _released_scores(self.importance)[0] if self.compat else disentanglement(self.importance)
 
     @property
     def completeness(self) -> Completeness:
         "Completeness: whether each factor is served by a single code."
-        return self._xeval[1] if self.compat else completeness(self.importance)
-
-    @property
-    def _xeval(self) -> tuple[Disentanglement, Completeness]:
-        "Scores of the released code, whose `overall` values are of the transposed matrix"
-        R = self.importance
-        scores = xeval_scores(R.to_numpy().T)
-        share = R.sum(axis=1) / R.to_numpy().sum()
-        disentanglement = Disentanglement(scores.called_disentanglement, pd.Series(scores.per_code, R.index), share)
-        completeness = Completeness(scores.called_completeness, pd.Series(scores.per_factor, R.columns))
-        return disentanglement, completeness
+        return _released_scores(self.importance)[1] if self.compat else completeness(self.importance)
 
     @property
     def informativeness(self) -> Informativeness:
@@ -254,9 +265,11 @@ class QEDR(Answer):
         n_codes, n_factors = self.importance.shape
         left = f", {len(self.constant)} constant left out ({', '.join(self.constant)})" if self.constant else ''
         dead = f", {len(self.dead)} without importance" if self.dead else ''
-        scores = (self.disentanglement, self.completeness, self.informativeness)
-        scores_text = ', '.join(f'{name} {x.overall:.3f}' for name, x in zip(('D', 'C', 'I'), scores))
-        return f"QEDR({self.protocol}, {n_codes} codes{dead}, {n_factors} factors{left}): {scores_text}"
+        return (
+            f"QEDR({self.protocol}, {n_codes} codes{dead}, {n_factors} factors{left}): "
+            f"D {self.disentanglement.overall:.3f}, C {self.completeness.overall:.3f}, "
+            f"I {self.informativeness.overall:.3f}"
+        )
 
     def add_bounds(self) -> None:
         """Add the interval of the errors over test episodes to `parts`, if the rows have episodes."""
@@ -265,20 +278,31 @@ class QEDR(Answer):
 
     def renamed(self, names: Callable[[str], str]) -> 'QEDR':
         """Return a copy with other names of factors, such as labels for a figure."""
-        tables = {k: t.rename(columns=names) for k, t in self.parts.items() if k in ('importance', 'weights')}
-        tables |= dict(errors=self.errors.rename(index=names))
-        values = dict(bounds=self.parts.get('bounds'), permuted=self.permuted)
-        values |= {} if self.has_items else dict(values=self.value_table())
-        for name, table in values.items():
-            if table is not None:
-                tables[name] = table.assign(target=[k if k == 'mean' else names(k) for k in table['target']])
-        saved = tables.pop('values', None)
-        about = dict(self.about, **{k: [*map(names, self.about[k])] for k in ('categories', 'constant')})
-        about |= dict(baseline={names(k): v for k, v in self.about['baseline'].items()})
-        truth, predicted = (t.rename(columns=names) for t in (self.truth, self.predicted))
+
+        def renamed_targets(table: pd.DataFrame) -> pd.DataFrame:
+            return table.assign(target=[k if k == 'mean' else names(k) for k in table['target']])
+
+        tables = {'errors': self.errors.rename(index=names)}
+        for name in ('importance', 'weights'):
+            if name in self.parts:
+                tables[name] = self.parts[name].rename(columns=names)
+        for name in ('bounds', 'permuted'):
+            if self.parts.get(name) is not None:
+                tables[name] = renamed_targets(self.parts[name])
+        about = dict(self.about)
+        about['categories'] = [names(k) for k in self.categories]
+        about['constant'] = [names(k) for k in self.constant]
+        about['baseline'] = {names(k): v for k, v in self.about['baseline'].items()}
         requested = self.question.categories
         requested = names(requested) if isinstance(requested, str) else tuple(map(names, requested))
-        return QEDR(replace(self.question, categories=requested), truth, predicted, self.parts | tables, about, saved)
+        return QEDR(
+            replace(self.question, categories=requested),
+            self.truth.rename(columns=names),
+            self.predicted.rename(columns=names),
+            self.parts | tables,
+            about,
+            None if self.has_items else renamed_targets(self.value_table()),
+        )
 
     def scores(self, **key) -> pd.DataFrame:
         """Convert to rows of a score table: D, C and I (target 'mean'), and C and I of each factor.
@@ -292,12 +316,18 @@ class QEDR(Answer):
         -------
         Checked score table, without D of a single factor or C of a single code, which are NaN
         """
-        scores = {k: getattr(self, k) for k in ('disentanglement', 'completeness', 'informativeness')}
-        rows = [dict(target='mean', metric=k, value=x.overall) for k, x in scores.items()]
-        for metric in ('informativeness', 'completeness'):
-            if metric == 'completeness' and self.compat:  # the released code has no completeness of factors
-                continue
-            rows += [dict(target=f, metric=metric, value=v) for f, v in scores[metric].per_factor.items()]
+        completeness = self.completeness
+        informativeness = self.informativeness
+        rows = [
+            {'target': 'mean', 'metric': 'disentanglement', 'value': self.disentanglement.overall},
+            {'target': 'mean', 'metric': 'completeness', 'value': completeness.overall},
+            {'target': 'mean', 'metric': 'informativeness', 'value': informativeness.overall},
+        ]
+        for factor, value in informativeness.per_factor.items():
+            rows.append({'target': factor, 'metric': 'informativeness', 'value': value})
+        if not self.compat:  # the released code has no completeness of factors
+            for factor, value in completeness.per_factor.items():
+                rows.append({'target': factor, 'metric': 'completeness', 'value': value})
         return self._score_table(rows, key)
 
     def check(self) -> None:
@@ -317,10 +347,13 @@ class QEDR(Answer):
         if not isinstance(self.about.get('protocol'), str):
             raise ValueError("protocol is missing")
         as_importance(self.importance)
-        factors, n_codes = list(self.importance), len(self.importance)
-        shapes = dict(
-            importance=(n_codes, factors), weights=(n_codes, factors), errors=(len(factors), ['probe', 'test'])
-        )
+        factors = list(self.importance)
+        n_codes = len(self.importance)
+        shapes = {
+            'importance': (n_codes, factors),
+            'weights': (n_codes, factors),
+            'errors': (len(factors), ['probe', 'test']),
+        }
         for name, (rows, columns) in shapes.items():
             table = self.parts.get(name)
             if table is None:
@@ -344,9 +377,6 @@ class QEDR(Answer):
         if not right_rows or any(bounds[k].dtype.kind not in 'iuf' for k in _BOUNDS[1:]):
             raise ValueError("bounds is not a table of intervals of the factors")
 
-
-_BOUNDS = ['target', 'value', 'low', 'high', 'n']
-
 # %% ../../nbs/06_evaluate/07_qedr.ipynb #e6891cd8
 def _protocol(question: Question) -> str:
     "The column `protocol` of a score table"
@@ -369,15 +399,23 @@ def _score_fit(question: Question, q: AlignedCodes, fit: RegressorFit, seed: int
     for split, table in predicted.items():
         for name in q.names:
             errors.loc[name, split] = _relative_error(q.table[split][name], table[name], majority.get(name))
-    tables = dict(importance=fit.importance[q.names], weights=fit.weights, errors=errors)
-    return _make_answer(question, q, tables, predicted['test'], seed, {k: str(v) for k, v in majority.items()})
+    tables = {'importance': fit.importance[q.names], 'weights': fit.weights, 'errors': errors}
+    baseline = {name: str(value) for name, value in majority.items()}
+    return _make_answer(question, q, tables, predicted['test'], seed, baseline)
 
 
 def _make_answer(question, q: AlignedCodes, tables, predicted, seed, baseline, resampled=True) -> QEDR:
     "Create the answer from its tables and the predictions of the test rows"
-    norm = 'none' if question.compat else 'standardize'  # the released code uses raw codes
-    about = dict(n_codes=len(tables['importance']), norm=norm, protocol=_protocol(question), seed=int(seed))
-    about |= dict(categories=list(q.categories), constant=list(q.constant), baseline=baseline, resampled=resampled)
+    about = {
+        'n_codes': len(tables['importance']),
+        'norm': 'none' if question.compat else 'standardize',  # the released code uses raw codes
+        'protocol': _protocol(question),
+        'seed': int(seed),
+        'categories': list(q.categories),
+        'constant': list(q.constant),
+        'baseline': baseline,
+        'resampled': resampled,
+    }
     tables = {k: t for k, t in tables.items() if t is not None}
     return QEDR(question, q.table['test'], predicted, tables, about)
 
@@ -394,10 +432,13 @@ def _xeval(question: Question, q: AlignedCodes, codes: Mapping, seed: int, progr
         y[s] = q.z(s)
     fit = xeval_linear(x['probe'], y['probe'], x['test'], y['test'], seed=seed, progress=progress)
     predicted = {s: x[s] @ fit.weights.T + fit.bias for s in x}
-    errors = dict(probe=np.sqrt(((predicted['probe'] - y['probe']) ** 2).mean(0)), test=fit.best.astype(float))
+    errors = {
+        'probe': np.sqrt(((predicted['probe'] - y['probe']) ** 2).mean(0)),
+        'test': fit.best.astype(float),
+    }
     in_units = pd.DataFrame(predicted['test'], q.table['test'].index, q.names) * q.std + q.mean
     weights = pd.DataFrame(fit.weights.T, columns=q.names)
-    tables = dict(importance=weights.abs(), weights=weights, errors=pd.DataFrame(errors, q.names))
+    tables = {'importance': weights.abs(), 'weights': weights, 'errors': pd.DataFrame(errors, q.names)}
     return _make_answer(question, q, tables, in_units, seed, {}, resampled=False)
 
 # %% ../../nbs/06_evaluate/07_qedr.ipynb #3193b642
@@ -450,8 +491,16 @@ def qedr(
     """
     if isinstance(categories, (list, tuple)):
         categories = tuple(map(str, categories))
-    arguments = dict(regressor=regressor, alpha=alpha, categories=categories, tol=tol, n_estimators=n_estimators)
-    question = question_named('qedr', arguments | dict(max_depth=max_depth, compat=compat))
+    arguments = {
+        'regressor': regressor,
+        'alpha': alpha,
+        'categories': categories,
+        'tol': tol,
+        'n_estimators': n_estimators,
+        'max_depth': max_depth,
+        'compat': compat,
+    }
+    question = question_named('qedr', arguments)
     return question.answer(codes, factors, seed=seed, progress=progress, permuted=permuted)
 
 
@@ -504,7 +553,8 @@ def qedr_path(
         result = _score_fit(question, aligned, fit, 0)
         result.add_bounds()
         result.add_permuted(_score_fit(question, shuffled, chance, 0))
-        result.about |= dict(left_out=left_out) if left_out else {}
+        if left_out:
+            result.about['left_out'] = left_out
         result.warn(warnings)
         results.append(result)
     return results
@@ -520,6 +570,12 @@ def path_table(results: Sequence[QEDR]) -> pd.DataFrame:
     """
     rows = []
     for r in results:
-        scores = {k: getattr(r, k).overall for k in ('disentanglement', 'completeness', 'informativeness')}
-        rows.append(dict(alpha=r.alpha) | scores | dict(n_used=len(r.importance) - len(r.dead)))
+        row = {
+            'alpha': r.alpha,
+            'disentanglement': r.disentanglement.overall,
+            'completeness': r.completeness.overall,
+            'informativeness': r.informativeness.overall,
+            'n_used': len(r.importance) - len(r.dead),
+        }
+        rows.append(row)
     return pd.DataFrame(rows)
