@@ -160,17 +160,26 @@ def linear_probe(
     frames without replacement (theirs: over episodes, with replacement), the whole test split is tested (theirs: a
     random draw from it), and biases start at 0 (theirs: random), so that a constant code gives the majority class.
     """
-    arguments = dict(norm=norm, protocol=protocol, n_classes=n_classes, lr=lr, batch_size=batch_size, epochs=epochs)
-    question = question_named('probe', arguments | dict(patience=patience))
+    arguments = {
+        'norm': norm,
+        'protocol': protocol,
+        'n_classes': n_classes,
+        'lr': lr,
+        'batch_size': batch_size,
+        'epochs': epochs,
+        'patience': patience,
+    }
+    question = question_named('probe', arguments)
     numbers = find_numbers(factors, kinds) if kinds else {}
     codes, factors, left_out = complete_rows(codes, factors)
     factors = with_types(factors, numbers)
     result = fit_probe(question, codes, factors, seed=seed, progress=progress, label=label)
-    result.about |= dict(left_out=left_out) if left_out else {}
+    if left_out:
+        result.about['left_out'] = left_out
     result.warn(data_warnings(codes, factors))
     return result
 
-
+# %% ../../nbs/06_evaluate/00_probe.ipynb #8cf9be36
 def fit_probe(
     question: Question,
     codes: Mapping,
@@ -181,26 +190,30 @@ def fit_probe(
     label: str = 'probing',
 ) -> 'ProbeResult':
     """Answer a `LinearProbe`; see `linear_probe`."""
-    q = question
     _check_rows(codes, factors)
-    x, y, classes = _prepare(codes, factors, q.norm, q.n_classes)
+    x, y, classes = _prepare(codes, factors, question.norm, question.n_classes)
     names = list(factors['probe'].columns)
-    training = (q.protocol, q.lr, q.batch_size, q.epochs, q.patience, seed, progress, label)
+    n_classes = [len(c) for c in classes]
     with threads(1):
-        (weight, bias), history = _fit(x, y, names, max(map(len, classes)), *training)
+        weight, bias, history = _fit(x, y, names, max(n_classes), question, seed, progress, label)
         correlation = _error_correlation(weight, bias, x['probe'], y['probe'])
-        indices = _predict(weight, bias, x['test'], [len(c) for c in classes])
+        indices = _predict(weight, bias, x['test'], n_classes)
     predicted = {name: c[i] for name, c, i in zip(names, classes, indices)}
-    parts = dict(
-        history=history,
-        weight=weight.numpy(),
-        bias=bias.numpy(),
-        value_counts=_count_values(factors),
-        error_correlation=correlation,
-    )
+    parts = {
+        'history': history,
+        'weight': weight.numpy(),
+        'bias': bias.numpy(),
+        'value_counts': _count_values(factors),
+        'error_correlation': correlation,
+    }
     constant = not np.ptp(codes['probe'], axis=0).any()
-    norm = 'none' if constant else q.norm
-    about = dict(seed=seed, n_codes=int(weight.shape[2]), protocol=q.protocol, constant=constant, norm=norm)
+    about = {
+        'seed': seed,
+        'n_codes': int(weight.shape[2]),
+        'protocol': question.protocol,
+        'constant': constant,
+        'norm': 'none' if constant else question.norm,
+    }
     test = factors['test']
     return ProbeResult(question, test, pd.DataFrame(predicted, index=test.index), parts, about)
 
@@ -277,47 +290,6 @@ def _prepare(codes, factors, norm, n_classes):
     return _scaled_codes(codes, norm), {s: torch.from_numpy(a) for s, a in y.items()}, classes
 
 # %% ../../nbs/06_evaluate/00_probe.ipynb #193680fe
-_MIN_STEPS = 32  # of an epoch of the protocol 'fixed'
-_WARM_UP = 10  # epochs, of fewer rows than these steps take
-
-
-def _fit(x, y, names, K, protocol, lr, batch_size, epochs, patience, seed, progress, label):
-    "Weights (V, K, n_codes) and biases (V, K), and the history, a row an epoch and variable"
-    from srlviz.core.jobs.progress import Bar
-
-    V, n_codes = len(names), x['probe'].shape[1]
-    generator = torch.Generator().manual_seed(seed)
-    weight = (torch.rand((V, K, n_codes), generator=generator) * 2 - 1) / n_codes**0.5  # as nn.Linear draws them
-    bias = torch.zeros(V, K)
-    steps = -(-len(x['probe']) // batch_size)
-    passes = -(-_MIN_STEPS // steps) if protocol == 'fixed' else 1
-    warm_up = _WARM_UP if passes > 1 else 0
-    schedules = [_Schedule(lr, patience, protocol, warm_up) for _ in names]
-    active, history = list(range(V)), []
-    block = _Block(weight.clone(), bias.clone(), [lr] * V)
-    with Bar(total=epochs, desc=label, unit='epoch', disable=not progress) as bar:
-        for epoch in range(epochs):
-            for _ in range(passes):
-                losses = _epoch(block, x['probe'], y['probe'][:, active], batch_size, generator)
-            valid_loss, valid_accuracy = _validate(block, x['valid'], y['valid'][:, active])
-            for i, v in enumerate(active):
-                better = schedules[v].update(valid_loss[i], valid_accuracy[i])
-                if better or protocol == 'paper':
-                    weight[v], bias[v] = block.weight[i], block.bias[i]
-                rate = block.adam.param_groups[i]['lr']
-                history.append((epoch, names[v], losses[i], valid_loss[i], valid_accuracy[i], rate))
-            still = [i for i, v in enumerate(active) if not schedules[v].stopped]
-            active = [active[i] for i in still]
-            bar.update()
-            bar.set_postfix_str(f'{len(still)} of {V} variables still learning')
-            if not active:
-                bar.total = bar.n
-                break  # stopped early is finished, too
-            block = block.continue_with(still, [schedules[v].lr for v in active])
-    columns = ['epoch', 'variable', 'loss', 'valid_loss', 'valid_accuracy', 'lr']
-    return (weight, bias), pd.DataFrame(history, columns=columns)
-
-
 def _epoch(block, x, y, batch_size, generator):
     "Pass over all rows once; returns the mean loss of each variable"
     order = torch.randperm(len(x), generator=generator)
@@ -330,14 +302,59 @@ def _epoch(block, x, y, batch_size, generator):
 @torch.no_grad()
 def _validate(block, x, y):
     "Mean loss over the rows whose value is one of the classes, and accuracy over all rows, per variable"
-    loss, right = torch.zeros(block.V), torch.zeros(block.V)
+    loss = torch.zeros(block.V)
+    right = torch.zeros(block.V)
     for a in range(0, len(x), 1024):
-        log_p, part = torch.log_softmax(block.logits(x[a : a + 1024]), 2), y[a : a + 1024]
+        log_p = torch.log_softmax(block.logits(x[a : a + 1024]), 2)
+        part = y[a : a + 1024]
         loss -= (log_p.gather(2, part.clamp(min=0)[:, :, None])[:, :, 0] * (part >= 0)).sum(0)
         right += (log_p.argmax(2) == part).sum(0)
     return (loss / (y >= 0).sum(0).clamp(min=1)).tolist(), (right / len(x)).tolist()
 
+# %% ../../nbs/06_evaluate/00_probe.ipynb #2a9dbb79
+_MIN_STEPS = 32  # of an epoch of the protocol 'fixed'
+_WARM_UP = 10  # epochs, of fewer rows than these steps take
 
+
+def _fit(x, y, names, K: int, question: Question, seed: int, progress: bool, label: str):
+    "Weights (V, K, n_codes) and biases (V, K), and the history, a row an epoch and variable, by a `LinearProbe`"
+    from srlviz.core.jobs.progress import Bar
+
+    V, n_codes = len(names), x['probe'].shape[1]
+    generator = torch.Generator().manual_seed(seed)
+    weight = (torch.rand((V, K, n_codes), generator=generator) * 2 - 1) / n_codes**0.5  # as nn.Linear draws them
+    bias = torch.zeros(V, K)
+    steps = -(-len(x['probe']) // question.batch_size)
+    passes = -(-_MIN_STEPS // steps) if question.protocol == 'fixed' else 1
+    warm_up = _WARM_UP if passes > 1 else 0
+    schedules = [_Schedule(question.lr, question.patience, question.protocol, warm_up) for _ in names]
+    active = list(range(V))
+    history = []
+    block = _Block(weight.clone(), bias.clone(), [question.lr] * V)
+    with Bar(total=question.epochs, desc=label, unit='epoch', disable=not progress) as bar:
+        for epoch in range(question.epochs):
+            for _ in range(passes):
+                losses = _epoch(block, x['probe'], y['probe'][:, active], question.batch_size, generator)
+            valid_loss, valid_accuracy = _validate(block, x['valid'], y['valid'][:, active])
+            for i, v in enumerate(active):
+                better = schedules[v].update(valid_loss[i], valid_accuracy[i])
+                if better or question.protocol == 'paper':
+                    weight[v] = block.weight[i]
+                    bias[v] = block.bias[i]
+                rate = block.adam.param_groups[i]['lr']
+                history.append((epoch, names[v], losses[i], valid_loss[i], valid_accuracy[i], rate))
+            still = [i for i, v in enumerate(active) if not schedules[v].stopped]
+            active = [active[i] for i in still]
+            bar.update()
+            bar.set_postfix_str(f'{len(still)} of {V} variables still learning')
+            if not active:
+                bar.total = bar.n
+                break  # stopped early is finished, too
+            block = block.continue_with(still, [schedules[v].lr for v in active])
+    columns = ['epoch', 'variable', 'loss', 'valid_loss', 'valid_accuracy', 'lr']
+    return weight, bias, pd.DataFrame(history, columns=columns)
+
+# %% ../../nbs/06_evaluate/00_probe.ipynb #fab034a5
 @torch.no_grad()
 def _predict(weight, bias, x, n_classes):
     "Class index per variable (V lists of N); padding rows of variables with fewer classes never win"
@@ -407,13 +424,19 @@ _MIN_R = 0.1
 @torch.no_grad()
 def _error_correlation(weight, bias, x: torch.Tensor, y: torch.Tensor) -> np.ndarray:
     "R per variable (V,): the multiple correlation of codes (N, n_codes) with the errors of a probe on y (N, V)"
-    std, block = x.std(0, correction=0), _Block(weight, bias, [0.0] * len(weight))
-    mean, scale = x.mean(0), torch.where(std > 1e-7 * x.abs().amax(0), std, torch.inf)
+    block = _Block(weight, bias, [0.0] * len(weight))
+    mean = x.mean(0)
+    std = x.std(0, correction=0)
+    scale = torch.where(std > 1e-7 * x.abs().amax(0), std, torch.inf)
     V, K, n_codes = weight.shape
     gram = torch.eye(n_codes, dtype=torch.float64) * 1e-6 * len(x)  # what varies less than that is not looked at
-    slope, sums, size, right = torch.zeros(n_codes, V * K), torch.zeros(V, K), torch.zeros(V), torch.zeros(V)
+    slope = torch.zeros(n_codes, V * K)
+    sums = torch.zeros(V, K)
+    size = torch.zeros(V)
+    right = torch.zeros(V)
     for a in range(0, len(x), 1024):
-        z, part = (x[a : a + 1024] - mean) / scale, y[a : a + 1024]
+        z = (x[a : a + 1024] - mean) / scale
+        part = y[a : a + 1024]
         errors = torch.softmax(block.logits(x[a : a + 1024]), 2)  # (B, V, K)
         right += (errors.argmax(2) == part).sum(0)
         errors.scatter_add_(2, part[:, :, None], torch.full((*part.shape, 1), -1.0))
@@ -502,8 +525,11 @@ class ProbeResult(Answer):
         unseen = _unseen(self.value_counts, 'test', self.truth)
         table = pd.DataFrame({name: self.values(name)[list(self.truth)] for name in self.metrics})
         table = table.rename_axis('variable').reset_index()
-        counts = dict(n_test=len(self.truth), n_values=[self.truth[v].nunique() for v in self.truth])
-        return table.assign(**counts, n_unseen=[unseen[v] for v in self.truth])
+        return table.assign(
+            n_test=len(self.truth),
+            n_values=[self.truth[v].nunique() for v in self.truth],
+            n_unseen=[unseen[v] for v in self.truth],
+        )
 
     @property
     def caveats(self) -> pd.DataFrame:
@@ -522,34 +548,42 @@ class ProbeResult(Answer):
         converged : False if that exceeds 0.1 and chance, so that more steps would lower the training loss; NA with too
             few rows
         """
-        n_codes, correlation = self.about.get('n_codes', 0), self.parts.get('error_correlation')
-        return _convergence(self.value_counts, self.history_, self.truth, n_codes, correlation)
+        return _convergence(
+            counts=self.value_counts,
+            history=self.history_,
+            variables=self.truth,
+            n_codes=self.about.get('n_codes', 0),
+            correlations=self.parts.get('error_correlation'),
+        )
 
     def confusion(self, variable: str) -> pd.DataFrame:
         """Compute the confusion matrix of test rows: true (index) by predicted (columns), over values in either."""
         if variable not in self.truth:
             raise unknown('variable', variable, self.truth)
-        return _confusion(variable, *(t[variable].to_numpy(np.int64) for t in (self.truth, self.predicted)))
+        true = self.truth[variable].to_numpy(np.int64)
+        predicted = self.predicted[variable].to_numpy(np.int64)
+        return _confusion(variable, true, predicted)
 
     def check(self) -> None:
         """Check that the parts fit each other, or raise a ValueError that names one."""
-        for name, table in dict(truth=self.truth, predicted=self.predicted).items():
+        for name, table in {'truth': self.truth, 'predicted': self.predicted}.items():
             if not all(pd.api.types.is_integer_dtype(t) or pd.api.types.is_bool_dtype(t) for t in table.dtypes):
                 raise ValueError(f"the table {name!r} holds values that are not whole numbers")
-        if len(self.truth) and (n := self.truth.stack().nunique()) > _MAX_CLASSES:
-            raise ValueError(f"the table 'truth' has {n:,} values, more than {_MAX_CLASSES:,}")
+        n_values = self.truth.stack().nunique() if len(self.truth) else 0
+        if n_values > _MAX_CLASSES:
+            raise ValueError(f"the table 'truth' has {n_values:,} values, more than {_MAX_CLASSES:,}")
         weight = self.parts.get('weight')
         if not isinstance(weight, np.ndarray) or weight.ndim != 3:
             raise ValueError(f"the array 'weight' has the shape {np.shape(weight)}; expected (V, K, n_codes)")
         V = len(self.truth.columns) or len(weight)  # an answer may be saved without items
-        shapes = dict(weight=(V, *weight.shape[1:]), bias=(V, weight.shape[1]), error_correlation=(V,))
+        shapes = {'weight': (V, *weight.shape[1:]), 'bias': (V, weight.shape[1]), 'error_correlation': (V,)}
         for name, shape in shapes.items():
             array = self.parts.get(name)
             if not isinstance(array, np.ndarray) or array.dtype.kind != 'f' or array.shape != shape:
                 raise ValueError(f"the array {name!r} has the shape {np.shape(array)}; expected {shape} of floats")
         if not np.isfinite(weight).all() or np.isnan(self.bias_).any():  # classes that never occur have a bias of -inf
             raise ValueError("the array 'weight' or 'bias' has values that are not finite")
-        for name, columns in dict(value_counts=_COUNT_COLUMNS, history=['variable', 'epoch']).items():
+        for name, columns in {'value_counts': _COUNT_COLUMNS, 'history': ['variable', 'epoch']}.items():
             if not set(columns) <= set(self.parts.get(name, ())):
                 raise ValueError(f"the table {name!r} lacks one of the columns {', '.join(columns)}")
         counts = self.parts['value_counts'][['value', 'n']]
@@ -591,10 +625,11 @@ class ProbeResult(Answer):
 
     def summary(self) -> str:
         """Describe the result in one line."""
-        head = f"ProbeResult({self.truth.shape[1]} variables, {len(self.truth):,} test rows, "
-        how = f"norm={self.norm!r}, protocol={self.protocol!r})"
-        words = [f"{head}{how}: mean F1 {self.value('f1'):.2f}", caveat_words(self.caveats), unconverged_words(self)]
-        return '; '.join(filter(None, words))
+        scored = (
+            f"ProbeResult({self.truth.shape[1]} variables, {len(self.truth):,} test rows, norm={self.norm!r}, "
+            f"protocol={self.protocol!r}): mean F1 {self.value('f1'):.2f}"
+        )
+        return '; '.join(filter(None, [scored, caveat_words(self.caveats), unconverged_words(self)]))
 
     def scores(self, *, groups: Mapping[str, str] | None = None, drop_constant: bool = False, **key) -> pd.DataFrame:
         """Convert to rows of a score table: variables, means of categories, and the mean of these for the task.
