@@ -136,7 +136,35 @@ def _responses_of(answer: Answer, draws: Draws, *, signed: bool = True) -> tuple
     found = responses(answer.truth, answer.predicted, changed, std, draws, signed=signed)
     return found, changed_factors(changed, answer.truth)
 
+# %% ../../../nbs/06_evaluate/questions/14_response.ipynb #d5771620
+_N_RESAMPLES = 1000  # as `Answer.interval`
 
+
+def _matrix(truth: pd.DataFrame, predicted: pd.DataFrame, changed: np.ndarray, std: pd.Series) -> pd.DataFrame:
+    "The part 'matrix', in which each cell has an interval over the moments of its twins"
+    moment = truth.index.get_level_values('episode').to_numpy()
+    whole = responses(truth, predicted, changed, std, Draws.whole(moment))[0]
+    moves = responses(truth, predicted, changed, std, Draws.whole(moment), signed=False)[0]
+    resampled = responses(truth, predicted, changed, std, Draws.of(moment, _N_RESAMPLES))
+    follows = followers(truth, changed)
+    rows = []
+    for i, name in enumerate(changed_factors(changed, truth)):
+        n = len(np.unique(moment[changed == name]))
+        low, high = bounds(resampled[:, i], whole[i], n)
+        columns = {
+            'changed': name,
+            'read': [*truth],
+            'response': whole[i],
+            'low': low,
+            'high': high,
+            'moves': moves[i],
+            'n': n,
+            'follows': follows[i],
+        }
+        rows.append(pd.DataFrame(columns))
+    return pd.concat(rows, ignore_index=True)
+
+# %% ../../../nbs/06_evaluate/questions/14_response.ipynb #c53b557f
 def _own(answer: Answer, draws: Draws) -> pd.DataFrame:
     found, names = _responses_of(answer, draws)
     columns = {}
@@ -160,7 +188,7 @@ def _crosstalk(answer: Answer, draws: Draws) -> pd.DataFrame:
 def _skill(answer: Answer, draws: Draws) -> pd.DataFrame:
     return with_mean(draws.constant(answer.parts['factors'].set_index('factor')['skill']), answer)
 
-
+# %% ../../../nbs/06_evaluate/questions/14_response.ipynb #9e25c807
 @dataclass(frozen=True)
 class Response(TwinQuestion):
     """If one factor is changed and nothing else, does the probe of this factor follow, and do the others stay?
@@ -187,40 +215,22 @@ class Response(TwinQuestion):
         factors, left_out = varying(factors, ('probe', 'test'))
         heads = fit_linear(codes, factors)
         twins = twin_rows(codes, factors)
-        truth, changed = twins.factors, twins.changed
+        truth = twins.factors
+        changed = twins.changed
         predicted = heads.predict(twins.codes, truth.index)
         natural = factors['test']
         whole = Draws.whole(np.zeros(len(natural)))
         skill = skills(natural, heads.predict(codes['test']), whole, constants(factors['probe'])).iloc[0]
         std = factors['probe'].apply(natural_std)
-        parts = dict(
-            matrix=_matrix(truth, predicted, changed, std),
-            factors=pd.DataFrame(dict(factor=[*truth], std=std.to_numpy(), skill=skill.to_numpy())),
-            changed=changed,
-            twin=twins.twin,
-        )
-        about = twins.about | dict(seed=seed, left_out=left_out | twins.left_out)
-        return Responses(self, truth, predicted, parts, about | counted_once(factors['probe']))
+        parts = {
+            'matrix': _matrix(truth, predicted, changed, std),
+            'factors': pd.DataFrame({'factor': [*truth], 'std': std.to_numpy(), 'skill': skill.to_numpy()}),
+            'changed': changed,
+            'twin': twins.twin,
+        }
+        about = twins.about | {'seed': seed, 'left_out': left_out | twins.left_out} | counted_once(factors['probe'])
+        return Responses(self, truth, predicted, parts, about)
 
     @classmethod
     def answer_class(cls):
         return Responses
-
-
-_N_RESAMPLES = 1000  # as `Answer.interval`
-
-
-def _matrix(truth: pd.DataFrame, predicted: pd.DataFrame, changed: np.ndarray, std: pd.Series) -> pd.DataFrame:
-    "The part 'matrix', in which each cell has an interval over the moments of its twins"
-    moment = truth.index.get_level_values('episode').to_numpy()
-    whole = responses(truth, predicted, changed, std, Draws.whole(moment))[0]
-    moves = responses(truth, predicted, changed, std, Draws.whole(moment), signed=False)[0]
-    resampled = responses(truth, predicted, changed, std, Draws.of(moment, _N_RESAMPLES))
-    follows = followers(truth, changed)
-    rows = []
-    for i, name in enumerate(changed_factors(changed, truth)):
-        n = len(np.unique(moment[changed == name]))
-        low, high = bounds(resampled[:, i], whole[i], n)
-        columns = dict(response=whole[i], low=low, high=high, moves=moves[i], n=n, follows=follows[i])
-        rows.append(pd.DataFrame(dict(changed=name, read=[*truth]) | columns))
-    return pd.concat(rows, ignore_index=True)
