@@ -17,10 +17,11 @@ import torch
 from ...core.names import unknown
 from ...core.recordings import Recording
 from ...core.training import threads
-from .edits import KINDS, BatchPlayer, Directions, memory_name
+from .edits import KINDS, BatchPlayer, Directions, Played, memory_name
 
 # %% ../../../nbs/06_evaluate/memories/04_edited_play.ipynb #2b2f7630
 _MAX_VALUES = 16  # of a number; more are put in as many bins
+_MIN_SKILL = 0.1  # of a probe that beats chance
 
 
 class _Reading:
@@ -42,7 +43,8 @@ class _Reading:
 
     def __init__(self, codes, values, test_codes, test_values, leads: bool = False, is_number: bool = False):
         self.directions = Directions(codes, values, is_number)
-        self.leads, self.is_number = leads, is_number
+        self.leads = leads
+        self.is_number = is_number
         self.values = np.unique(values)
         predicted = self.directions.probe.predict(test_codes)
         if is_number:
@@ -51,7 +53,8 @@ class _Reading:
                 self.values = (edges[1:] + edges[:-1]) / 2
             self.spread = max(float(np.sqrt(np.mean((test_values - predicted) ** 2))), 1e-6)
             spread_of_values = float(np.mean((test_values - np.mean(values)) ** 2))
-            self.score, self.chance = (1 - self.spread**2 / spread_of_values if spread_of_values > 0 else 0.0), 0.0
+            self.score = 1 - self.spread**2 / spread_of_values if spread_of_values > 0 else 0.0
+            self.chance = 0.0
         else:
             unique, counts = np.unique(values, return_counts=True)
             self.score = float(np.mean(predicted == test_values))
@@ -104,9 +107,6 @@ class _Reading:
             known = np.unique(self.directions.values)
             to = known[[np.abs(known - wanted).argmin()]]
         return KINDS[kind](self.directions, memory[None], own, to, rng)[0]
-
-
-_MIN_SKILL = 0.1  # of a probe that beats chance
 
 # %% ../../../nbs/06_evaluate/memories/04_edited_play.ipynb #0ebbd989
 _SIGNS = dict(spades='♠', diamonds='♦', clubs='♣', hearts='♥')
@@ -178,8 +178,91 @@ class _Words:
             found.append(text if len(text) <= _MAX_SIGN else ' '.join(f'{x:.3g}' for x in record['obs']))
         return found
 
-# %% ../../../nbs/06_evaluate/memories/04_edited_play.ipynb #2e706c9a
-TWIN, RANDOM = 'twin', 'random'
+# %% ../../../nbs/06_evaluate/memories/04_edited_play.ipynb #59dfa863
+_MAX_CLASSES = 8  # values of a category without a due action; more are a number
+
+
+class _Probes:
+    """What probes read of the factors of a task, each fitted when it is first asked for.
+
+    Parameters
+    ----------
+    player : the agent on its task
+    episodes : played to train the probes; a fourth more test them
+    seed : of these episodes
+
+    Attributes
+    ----------
+    readings : factor -> its probe, or the reason why there is none; of those that were asked for
+    """
+
+    def __init__(self, player: BatchPlayer, episodes: int, seed: int):
+        self.player = player
+        self.episodes = episodes
+        self.seed = seed
+        self.readings = {}
+
+    @cached_property
+    def played(self) -> Played:
+        """Episodes that train and test the probes."""
+        with threads(1):
+            return self.player.play(self.episodes + self.episodes // 4, seed=1_000_003 * (self.seed + 1) % 2**31)
+
+    def factors(self) -> list[str]:
+        """List the factors, those that decide an action first, the latest action first."""
+        records = self.played.records[: self.played.lengths.min(), 0]
+        lead = {}
+        for name in self.player.factors(records):
+            due = self.player.task.due(records, name)
+            lead[name] = -1 if due is None else due[0].max()
+        return sorted(lead, key=lambda name: -lead[name])
+
+    def reading(self, factor: str) -> _Reading | str:
+        """Fit a probe of a factor; or the reason why there is none."""
+        if factor not in self.readings:
+            known = self.player.factors(self.played.records[0])
+            if factor not in known:
+                raise unknown(f'factor of {self.player.name}', factor, known)
+            with threads(1):
+                self.readings[factor] = self._fit(factor)
+        return self.readings[factor]
+
+    def values(self, factor: str) -> np.ndarray:
+        """Return the values of a factor, (n_values,): those of its reading, or if it has none, all that it had."""
+        reading = self.reading(factor)
+        if not isinstance(reading, str):
+            return reading.values
+        T, N = self.played.records.shape
+        values = self.player.factors(self.played.records.ravel())[factor]
+        is_played = (np.arange(T)[:, None] < self.played.lengths).ravel()
+        is_there = values >= 0 if values.dtype.kind in 'iu' else np.ones(T * N, bool)
+        return np.unique(values[is_played & is_there])
+
+    def _fit(self, factor: str) -> _Reading | str:
+        if self.player.n_codes == 0:
+            name = memory_name(self.player.network)
+            return f'the memory {name} has no state, so that nothing can be read from it or edited'
+        played = self.played
+        T, N = played.records.shape
+        due = self.player.task.due(played.records.ravel(), factor)
+        lead = int(due is not None and due[0].max() < 1)
+        t, episode = np.divmod(np.arange(T * N), N)
+        values = self.player.factors(played.records.ravel())[factor]
+        used = (t < played.lengths[episode]) & (t >= lead)
+        if values.dtype.kind in 'iu':
+            used &= values >= 0  # -1: there is none yet
+        rows = np.flatnonzero(used)
+        is_fit = episode[rows] < self.episodes
+        fit, test = rows[is_fit], rows[~is_fit]
+        if len(np.unique(values[fit])) < 2 or not len(test):
+            return f'{factor} is constant in the episodes that this agent plays'
+        is_number = due is None and (values.dtype.kind == 'f' or len(np.unique(values[fit])) > _MAX_CLASSES)
+        codes = played.states[t - lead, episode]
+        return _Reading(codes[fit], values[fit], codes[test], values[test], leads=bool(lead), is_number=is_number)
+
+# %% ../../../nbs/06_evaluate/memories/04_edited_play.ipynb #5a1ef84f
+TWIN = 'twin'
+RANDOM = 'random'
 CHANGE_KINDS = {  # kind -> what it adds to the memory
     'standardised probe': 'the shortest step after which the probe reads the value, in standard deviations',
     'raw probe': 'the shortest step after which the probe reads the value, in the units of the memory',
@@ -233,7 +316,7 @@ class Course:
     def __len__(self):
         return len(self.actions)
 
-
+# %% ../../../nbs/06_evaluate/memories/04_edited_play.ipynb #2e706c9a
 class EditedPlay:
     """An agent that plays its task, with a memory that can be edited.
 
@@ -254,43 +337,32 @@ class EditedPlay:
         self.player = BatchPlayer.of(agent, recording)
         self.words = _Words(self.player.task)
         self.name = memory_name(self.player.network)
-        self.episodes, self.seed = episodes, seed
-        self.readings = {}
+        self.episodes = episodes
+        self.seed = seed
+        self._probes = _Probes(self.player, episodes, seed)
 
-    @cached_property
-    def played(self):
+    @property
+    def played(self) -> Played:
         """Episodes that train and test the probes."""
-        with threads(1):
-            return self.player.play(self.episodes + self.episodes // 4, seed=1_000_003 * (self.seed + 1) % 2**31)
+        return self._probes.played
+
+    @property
+    def readings(self) -> dict[str, _Reading | str]:
+        """Factor -> its probe, or the reason why there is none; of the factors that were asked for."""
+        return self._probes.readings
 
     @property
     def factors(self) -> list[str]:
         """Names of the factors, those that decide an action first, the latest action first."""
-        records = self.played.records[: self.played.lengths.min(), 0]
-        names = [*self.player.factors(records)]
-        lead = {name: -1 if (due := self.player.task.due(records, name)) is None else due[0].max() for name in names}
-        return sorted(names, key=lambda name: -lead[name])
+        return self._probes.factors()
 
     def reading(self, factor: str) -> _Reading | str:
         """Fit a probe of a factor; or the reason why there is none."""
-        if factor not in self.readings:
-            known = self.player.factors(self.played.records[0])
-            if factor not in known:
-                raise unknown(f'factor of {self.player.name}', factor, known)
-            with threads(1):
-                self.readings[factor] = self._fit(factor)
-        return self.readings[factor]
+        return self._probes.reading(factor)
 
     def values(self, factor: str) -> np.ndarray:
         """Return the values of a factor, (n_values,): those of its reading, or if it has none, all that it had."""
-        reading = self.reading(factor)
-        if not isinstance(reading, str):
-            return reading.values
-        T, N = self.played.records.shape
-        values = self.player.factors(self.played.records.ravel())[factor]
-        is_played = (np.arange(T)[:, None] < self.played.lengths).ravel()
-        is_there = values >= 0 if values.dtype.kind in 'iu' else np.ones(T * N, bool)
-        return np.unique(values[is_played & is_there])
+        return self._probes.values(factor)
 
     def is_readable(self, factor: str) -> bool:
         """Whether a probe reads a factor better than chance."""
@@ -303,27 +375,6 @@ class EditedPlay:
         if isinstance(reading, str):
             return reading
         return reading.words if reading.is_readable else f'its probe hardly beats chance, {reading.words}'
-
-    def _fit(self, factor: str) -> _Reading | str:
-        if self.player.n_codes == 0:
-            return f'the memory {self.name} has no state, so that nothing can be read from it or edited'
-        played, task = self.played, self.player.task
-        T, N = played.records.shape
-        due = task.due(played.records.ravel(), factor)
-        lead = int(due is not None and due[0].max() < 1)
-        t, episode = np.divmod(np.arange(T * N), N)
-        values = self.player.factors(played.records.ravel())[factor]
-        used = (t < played.lengths[episode]) & (t >= lead)
-        if values.dtype.kind in 'iu':
-            used &= values >= 0  # -1: there is none yet
-        rows = np.flatnonzero(used)
-        is_fit = episode[rows] < self.episodes
-        fit, test = rows[is_fit], rows[~is_fit]
-        if len(np.unique(values[fit])) < 2 or not len(test):
-            return f'{factor} is constant in the episodes that this agent plays'
-        is_number = due is None and (values.dtype.kind == 'f' or len(np.unique(values[fit])) > _MAX_CLASSES)
-        codes = played.states[t - lead, episode]
-        return _Reading(codes[fit], values[fit], codes[test], values[test], bool(lead), is_number)
 
     def play(self, seed: int = 0) -> Course:
         """Play an episode."""
@@ -364,8 +415,10 @@ class EditedPlay:
 
     def refused(self, factor: str) -> dict[str, str]:
         """Say which kinds of edits a factor cannot have, and why: kind -> reason."""
-        label, task, found = self.words.factor(factor), self.player.task, {}
+        label = self.words.factor(factor)
+        task = self.player.task
         reading = self.reading(factor)
+        found = {}
         if not isinstance(reading, str) and reading.is_number:
             found['LDA'] = f'{label} is a number, and LDA tells classes apart'
         if not task.settable:
@@ -381,9 +434,11 @@ class EditedPlay:
         ------
         ValueError : if the factor cannot be set, or not to this value in this row
         """
-        player, actions = self.player, course.actions[:, None]
+        player = self.player
+        actions = course.actions[:, None]
         reading = self.reading(change.factor)
-        row, value = change.t + reading.leads, change.value
+        row = change.t + reading.leads
+        value = change.value
         if reading.is_number:  # the middle of a bin may be no value
             known = np.unique(reading.directions.values)
             value = known[np.abs(known - value).argmin()]
@@ -404,7 +459,8 @@ class EditedPlay:
         """Return a push as long as that of a change, in a random direction: what it does, any push does."""
         memory = course.before[change.t]
         push = change._replace(kind=RANDOM, length=1.0)
-        size, unit = (np.linalg.norm(self.step(course, c, memory)) for c in (change, push))
+        size = np.linalg.norm(self.step(course, change, memory))
+        unit = np.linalg.norm(self.step(course, push, memory))
         return push._replace(length=float(size / unit) if unit > 0 else 0.0)
 
     def _course(self, start, memory, changes, original: Course | None = None) -> Course:
@@ -413,7 +469,8 @@ class EditedPlay:
         with threads(1):
             envs = player.make(num_envs=1)
             obs = envs.restore(start)
-            records, before, states, params, actions = [envs.snapshot()], [], [], [], []
+            records = [envs.snapshot()]
+            before, states, params, actions = [], [], [], []
             for t in range(player.task.max_steps):
                 param, memory = player.decide(obs, memory)
                 before.append(memory[0])
@@ -429,7 +486,13 @@ class EditedPlay:
                 records.append(envs.snapshot())
                 if terminated[0] or truncated[0]:
                     break
-        return Course(np.concatenate(records), *map(np.stack, (before, states, params, actions)))
+        return Course(
+            records=np.concatenate(records),
+            before=np.stack(before),
+            states=np.stack(states),
+            params=np.stack(params),
+            actions=np.stack(actions),
+        )
 
     def beliefs(self, course: Course, factor: str) -> np.ndarray:
         """Return what the probe says of each row after edits, (T, n_values); NaN in row 0 if the factor leads."""
@@ -450,6 +513,3 @@ class EditedPlay:
         for part in parts:
             found = (found[:, :, None] * part.softmax(-1).numpy()[:, None]).reshape(len(course), -1)
         return found
-
-
-_MAX_CLASSES = 8  # values of a category without a due action; more are a number

@@ -90,21 +90,29 @@ def observability_gap(scores: pd.DataFrame, metric: str = 'mmer', min_gap: float
             rows.append((task, method, both.loc['', 'mean'], both.loc['state', 'mean'], *gap, oracle))
     return pd.DataFrame(rows, columns=['task', 'method', 'partial', 'full', 'gap', 'noise', 'reason', 'oracle'])
 
-# %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #8fb41bb3
+# %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #b352e487
 def _upper_end(
     full: pd.DataFrame, fully_observable: str | Mapping, task: str, method: str
 ) -> tuple[str, pd.Series] | None:
     "The method at the upper end of a gap, with its mean and squared error; None if there is none"
     if isinstance(fully_observable, Mapping):
-        return ('given', pd.Series(dict(mean=fully_observable[task], error=0.0))) if task in fully_observable else None
+        if task not in fully_observable:
+            return None
+        return 'given', pd.Series({'mean': fully_observable[task], 'error': 0.0})
     if fully_observable == 'twin':
         fully_observable = method if method in full.index else 'best'
     if fully_observable == 'best' and len(full):
         fully_observable = full['mean'].idxmax()
-    return (fully_observable, full.loc[fully_observable]) if fully_observable in full.index else None
+    if fully_observable not in full.index:
+        return None
+    return fully_observable, full.loc[fully_observable]
 
-
+# %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #e928ff16
 _LEARNED = 0.8  # of the way from the blind agent to the oracle; nothing is divided by a gap that ends before
+_GAP_COLUMNS = [
+    *('task', 'method', 'value', 'blind', 'fully_observable', 'gap', 'reason', 'twin', 'oracle'),
+    *('closed', 'of_oracle'),
+]
 
 
 def gap_closed(
@@ -167,10 +175,21 @@ def gap_closed(
             closed = np.nan if reason else gain / gap
             is_best = top['mean'] <= oracle + min_gap  # the oracle of MineSweeper sees no more than the memories
             of_oracle = gain / way if way > min_gap and is_best else np.nan
-            ends = low['mean'], top['mean'], gap
-            rows.append((task, method, run['mean'], *ends, reason, twin, oracle, closed, of_oracle))
-    columns = ['task', 'method', 'value', 'blind', 'fully_observable', 'gap', 'reason', 'twin', 'oracle']
-    return pd.DataFrame(rows, columns=[*columns, 'closed', 'of_oracle'])
+            row = {
+                'task': task,
+                'method': method,
+                'value': run['mean'],
+                'blind': low['mean'],
+                'fully_observable': top['mean'],
+                'gap': gap,
+                'reason': reason,
+                'twin': twin,
+                'oracle': oracle,
+                'closed': closed,
+                'of_oracle': of_oracle,
+            }
+            rows.append(row)
+    return pd.DataFrame(rows, columns=_GAP_COLUMNS)
 
 # %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #99ea5545
 def mean_closed(
@@ -458,47 +477,12 @@ def half_life(table: pd.DataFrame, min_disturbance: float = 0.02) -> pd.Series:
             half_lives[quantity] = float(above[-1] + 1)
     return pd.Series(half_lives, name='half_life')
 
-# %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #cae9da51
-class _AgentOutputs(nn.Module):
-    "An agent as a memory, from observations to values and log probabilities of the recorded actions"
-
-    n_out = 2
-
-    def __init__(self, agent, rows: torch.Tensor, actions: torch.Tensor, n_seen: int):
-        super().__init__()
-        self.network = agent.network_
-        self.kind = agent.acting.kind
-        self.rest = rows[:, n_seen:]  # previous action and flag of the first step
-        self.actions = actions
-        self.n_in = n_seen
-
-    def forward(self, x, state=None, starts=None):
-        B, T = x.shape[:2]
-        rows = torch.cat([x, self.rest[:T].expand(B, -1, -1)], -1)  # (B, T, n_in)
-        params, values, state = self.network(rows, state, starts)
-        log_probs, _ = self.kind.judge(params.flatten(0, 1), self.actions[:T].repeat(B, 1))
-        return torch.stack([values, log_probs.view(B, T)], -1), state
-
-
-def _action_columns(acting, actions) -> torch.Tensor:
-    "Convert actions of the environment to those of the agent's distribution, (T, n_columns)"
-    space = acting.space
-    actions = np.asarray(actions).reshape(len(actions), -1)
-    if isinstance(space, spaces.Box):
-        actions = 2 * (actions - space.low) / (space.high - space.low) - 1
-    elif not isinstance(space, spaces.MultiBinary):  # whose values are 0 and 1 already
-        actions = actions - np.ravel(space.start)
-    return torch.as_tensor(actions).to(acting.kind.dtype)
-
-
+# %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #a2247f24
 class Credit(NamedTuple):
     """Change of outputs by observations, (T, T) each: row t of the output, column s of the observation."""
 
     value: np.ndarray
     policy: np.ndarray
-
-
-_CREDIT_BY = ('exchange', 'gradient')
 
 
 def _categories(space: spaces.Space | None) -> list[int] | None:
@@ -544,6 +528,41 @@ def _credit_by_exchange(agent, seen: torch.Tensor, sizes: list[int]) -> Credit:
         policy[s:, s] = change.mean(0)[s:]
         value[s:, s] = (new_values - values).abs().mean(0)[s:]
     return Credit(value, policy)
+
+# %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #28231ef5
+class _AgentOutputs(nn.Module):
+    "An agent as a memory, from observations to values and log probabilities of the recorded actions"
+
+    n_out = 2
+
+    def __init__(self, agent, rows: torch.Tensor, actions: torch.Tensor, n_seen: int):
+        super().__init__()
+        self.network = agent.network_
+        self.kind = agent.acting.kind
+        self.rest = rows[:, n_seen:]  # previous action and flag of the first step
+        self.actions = actions
+        self.n_in = n_seen
+
+    def forward(self, x, state=None, starts=None):
+        B, T = x.shape[:2]
+        rows = torch.cat([x, self.rest[:T].expand(B, -1, -1)], -1)  # (B, T, n_in)
+        params, values, state = self.network(rows, state, starts)
+        log_probs, _ = self.kind.judge(params.flatten(0, 1), self.actions[:T].repeat(B, 1))
+        return torch.stack([values, log_probs.view(B, T)], -1), state
+
+
+def _action_columns(acting, actions) -> torch.Tensor:
+    "Convert actions of the environment to those of the agent's distribution, (T, n_columns)"
+    space = acting.space
+    actions = np.asarray(actions).reshape(len(actions), -1)
+    if isinstance(space, spaces.Box):
+        actions = 2 * (actions - space.low) / (space.high - space.low) - 1
+    elif not isinstance(space, spaces.MultiBinary):  # whose values are 0 and 1 already
+        actions = actions - np.ravel(space.start)
+    return torch.as_tensor(actions).to(acting.kind.dtype)
+
+# %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #56ca3f66
+_CREDIT_BY = ('exchange', 'gradient')
 
 
 def credit(agent, episode: Episode, *, by: str | None = None, rows: int = 512) -> Credit:

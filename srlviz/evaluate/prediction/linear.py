@@ -89,11 +89,6 @@ def discriminant(weights: np.ndarray, cross: np.ndarray, counts: np.ndarray) -> 
     return W, np.log(share) - 0.5 * (means * W).sum(0)
 
 # %% ../../../nbs/06_evaluate/prediction/05_linear.ipynb #ef204d87
-STRENGTHS = (1e-3, 1e-2, *ALPHAS)  # alpha, of a sum over rows
-DEFAULT_ALPHA = 1.0
-_MAX_VALID = 5000  # rows of 'valid' that choose a strength, evenly spaced
-
-
 @dataclass(frozen=True)
 class LinearHeads:
     """Linear predictions of factors.
@@ -128,6 +123,55 @@ def _values_of(outputs: np.ndarray, classes: np.ndarray | None) -> np.ndarray:
     "Convert outputs (N, n_out) to values of the factor"
     return outputs[:, 0] if classes is None else classes[outputs.argmax(1)]
 
+# %% ../../../nbs/06_evaluate/prediction/05_linear.ipynb #209a87be
+def _class_columns(table: pd.DataFrame) -> tuple[dict[str, np.ndarray], 'scipy.sparse.csr_matrix']:  # noqa: F821
+    "Values of each category, and a sparse matrix with a column for each of them: 1 where a row has it"
+    from scipy.sparse import csr_matrix
+
+    classes = {}
+    columns = np.empty(table.shape, int)
+    start = 0
+    for i, name in enumerate(table):
+        classes[name], numbers = np.unique(table[name].to_numpy(), return_inverse=True)
+        columns[:, i] = start + numbers
+        start += len(classes[name])
+    ones = np.ones(columns.size)
+    first = np.arange(len(table) + 1) * columns.shape[1]  # of each row
+    return classes, csr_matrix((ones, columns.ravel(), first), shape=(len(table), start))
+
+# %% ../../../nbs/06_evaluate/prediction/05_linear.ipynb #bf811438
+STRENGTHS = (1e-3, 1e-2, *ALPHAS)  # alpha, of a sum over rows
+DEFAULT_ALPHA = 1.0
+
+
+def _best_head(path, cross, strengths, valid, name, mean=None, counts=None, classes=None) -> tuple:
+    "Fit a factor with each strength, the strongest first; return the best strength, its weights and bias"
+    best = None
+    for alpha in sorted(strengths, reverse=True):
+        weights = path.weights(cross, alpha)
+        bias = np.array([mean])
+        if classes is not None:
+            weights, bias = discriminant(weights, cross, counts)
+        error = 0.0
+        if valid:
+            codes, table = valid
+            truth = table[name].to_numpy()
+            predicted = _values_of(codes @ weights + bias, classes)
+            error = np.mean((truth - predicted) ** 2) if classes is None else np.mean(truth != predicted)
+        if best is None or error < best[0]:
+            best = error, alpha, weights, bias
+    return best[1:]
+
+# %% ../../../nbs/06_evaluate/prediction/05_linear.ipynb #db42b347
+_MAX_VALID = 5000  # rows of 'valid' that choose a strength, evenly spaced
+
+
+def _some_rows(path: RidgePath, codes: Mapping, factors: Mapping) -> tuple[np.ndarray, pd.DataFrame]:
+    "Select the rows of 'valid' that choose strengths"
+    n = len(codes['valid'])
+    rows = np.unique(np.linspace(0, n - 1, min(n, _MAX_VALID)).astype(int))
+    return np.concatenate([*path.blocks(np.asarray(codes['valid'])[rows])]), factors['valid'].iloc[rows]
+
 
 def fit_linear(
     codes: Mapping[str, np.ndarray], factors: Mapping[str, pd.DataFrame], alpha: Mapping[str, float] | None = None
@@ -151,7 +195,8 @@ def fit_linear(
         if np.ndim(codes[s]) != 2 or len(codes[s]) != len(factors[s]):
             shape = np.shape(codes[s])
             raise ValueError(f"codes of {s!r} are (N, n_codes); got {shape} for {len(factors[s])} rows of factors")
-    X, table = np.asarray(codes['probe']), factors['probe']
+    X = np.asarray(codes['probe'])
+    table = factors['probe']
     path = RidgePath(X, *mean_and_std(X))
     ordered = [name for name in table if is_number(table[name])]
     means = table[ordered].astype(np.float64).mean()
@@ -164,56 +209,18 @@ def fit_linear(
     weights, bias, alphas = {}, {}, {}
     start = 0
     for name in table:
+        strengths = STRENGTHS if valid else [DEFAULT_ALPHA if alpha is None else alpha[name]]
         if name in ordered:
             i = ordered.index(name)
             cross = cross_of_ordered[:, i : i + 1]
-            known = dict(mean=means[name])
+            head = _best_head(path, cross, strengths, valid, name, mean=means[name])
         else:
             stop = start + len(classes[name])
             cross = cross_of_classes[:, start:stop]
-            known = dict(counts=counts[start:stop], classes=classes[name])
+            head = _best_head(path, cross, strengths, valid, name, counts=counts[start:stop], classes=classes[name])
             start = stop
-        strengths = STRENGTHS if valid else [DEFAULT_ALPHA if alpha is None else alpha[name]]
-        alphas[name], weights[name], bias[name] = _best_head(path, cross, strengths, valid, name, **known)
+        alphas[name], weights[name], bias[name] = head
     return LinearHeads(weights, bias, classes, pd.Series(alphas, dtype=float), path)
-
-
-def _best_head(path, cross, strengths, valid, name, mean=None, counts=None, classes=None) -> tuple:
-    "Fit a factor with each strength, the strongest first; return the best strength, its weights and bias"
-    best = None
-    for alpha in sorted(strengths, reverse=True):
-        weights = path.weights(cross, alpha)
-        bias = np.array([mean])
-        if classes is not None:
-            weights, bias = discriminant(weights, cross, counts)
-        error = 0.0
-        if valid:
-            codes, table = valid
-            truth, predicted = table[name].to_numpy(), _values_of(codes @ weights + bias, classes)
-            error = np.mean((truth - predicted) ** 2) if classes is None else np.mean(truth != predicted)
-        if best is None or error < best[0]:
-            best = error, alpha, weights, bias
-    return best[1:]
-
-
-def _some_rows(path: RidgePath, codes: Mapping, factors: Mapping) -> tuple[np.ndarray, pd.DataFrame]:
-    "Select the rows of 'valid' that choose strengths"
-    n = len(codes['valid'])
-    rows = np.unique(np.linspace(0, n - 1, min(n, _MAX_VALID)).astype(int))
-    return np.concatenate([*path.blocks(np.asarray(codes['valid'])[rows])]), factors['valid'].iloc[rows]
-
-
-def _class_columns(table: pd.DataFrame) -> tuple[dict[str, np.ndarray], 'scipy.sparse.csr_matrix']:  # noqa: F821
-    "Values of each category, and a sparse matrix with a column for each of them: 1 where a row has it"
-    from scipy.sparse import csr_matrix
-
-    classes, columns, start = {}, np.empty(table.shape, int), 0
-    for i, name in enumerate(table):
-        classes[name], numbers = np.unique(table[name].to_numpy(), return_inverse=True)
-        columns[:, i] = start + numbers
-        start += len(classes[name])
-    ones, first = np.ones(columns.size), np.arange(len(table) + 1) * columns.shape[1]
-    return classes, csr_matrix((ones, columns.ravel(), first), shape=(len(table), start))
 
 # %% ../../../nbs/06_evaluate/prediction/05_linear.ipynb #4f04e108
 def constants(table: pd.DataFrame) -> pd.DataFrame:

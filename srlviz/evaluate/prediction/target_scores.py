@@ -8,6 +8,7 @@ __all__ = ['roc_auc', 'platt', 'window_errors', 'output_scores', 'TargetScores',
 # %% ../../../nbs/06_evaluate/prediction/02_target_scores.ipynb #9ae4b6d6
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -71,7 +72,7 @@ def platt(predicted: np.ndarray, present: np.ndarray, new: np.ndarray) -> np.nda
     curve = LogisticRegression(C=1e3).fit(predicted[:, None] / scale, present)
     return curve.predict_proba(np.asarray(new, np.float64)[:, None] / scale)[:, 1]
 
-
+# %% ../../../nbs/06_evaluate/prediction/02_target_scores.ipynb #79ab0773
 def _reliability(probability: np.ndarray, present: np.ndarray, bins: int = 10) -> pd.DataFrame:
     """Compare probabilities with the share of events, in bins of equal width that are not empty.
 
@@ -90,6 +91,39 @@ def _reliability(probability: np.ndarray, present: np.ndarray, bins: int = 10) -
 def _calibration_error(curve: pd.DataFrame) -> float:
     """The expected calibration error of a reliability curve, in [0, 1]."""
     return float((curve['n'] * (curve['probability'] - curve['share']).abs()).sum() / max(curve['n'].sum(), 1))
+
+# %% ../../../nbs/06_evaluate/prediction/02_target_scores.ipynb #1b5ae321
+class _EventProbabilities(NamedTuple):
+    """Probabilities of events in windows, which are NaN for an event that was never in `valid`, or always.
+
+    present : a row for each window and a column for each event, whether it is there
+    probability : the same for the probability
+    """
+
+    present: pd.DataFrame
+    probability: pd.DataFrame
+
+    def curve(self, event: str | None, bins: int) -> pd.DataFrame:
+        "The reliability curve of an event, or of all together that have a probability"
+        if event is not None and event not in self.present:
+            raise unknown('event', event, self.present)
+        asked = list(self.present) if event is None else [event]
+        calibrated = [k for k in asked if self.probability[k].notna().all()]
+        if not calibrated:
+            raise ValueError(
+                f"there is no probability of {event or 'any event'}: in the split 'valid' no window has it, or all have"
+            )
+        probability = self.probability[calibrated].to_numpy().ravel()
+        present = self.present[calibrated].to_numpy().ravel()
+        return _reliability(probability, present, bins)
+
+    def calibration_errors(self) -> dict[str, float]:
+        "Event -> expected calibration error, NaN where there is no probability"
+        errors = {}
+        for event in self.present:
+            known = self.probability[event].notna().all()
+            errors[event] = _calibration_error(self.curve(event, bins=10)) if known else np.nan
+        return errors
 
 # %% ../../../nbs/06_evaluate/prediction/02_target_scores.ipynb #3bf9685f
 _DISTINCT = f'{STATE}_distinct'
@@ -142,18 +176,59 @@ def output_scores(
         tables.append(pd.DataFrame(dict(target=target, output=list(names[target]), mse=mse, r2=r2, windows=len(y))))
     return pd.concat(tables, ignore_index=True)
 
+# %% ../../../nbs/06_evaluate/prediction/02_target_scores.ipynb #ff60cdd1
+_TABLES = {
+    'windows': ['flight', 'episode', 'start'],
+    'scale': ['target', 'output', 'mean', 'std'],
+    'outputs': ['target', 'output', 'mse', 'r2', 'windows'],
+    'history': None,
+    'errors': None,
+    'mean_errors': None,
+    'last_errors': None,
+    'present': None,
+    'probability': None,
+}
+
+
+def _expected_columns(names: Mapping, errors: Sequence[str], present: Sequence[str]) -> dict[str, list[str]]:
+    """Columns that the tables of an answer must have: table -> columns; `history` may have any.
+
+    Parameters
+    ----------
+    names : target -> outputs
+    errors, present : columns of the tables of these names: whether 'auto_distinct' is there, and which events are
+    """
+    expected = {name: columns for name, columns in _TABLES.items() if columns is not None}
+    expected['errors'] = list(names)
+    if STATE in names and _DISTINCT in errors:
+        expected['errors'].insert(expected['errors'].index(STATE) + 1, _DISTINCT)
+    expected['mean_errors'] = errors
+    expected['last_errors'] = [k for k in (STATE, _DISTINCT) if k in errors]
+    expected['present'] = [k for outputs in names.values() for k in outputs if k in present]
+    expected['probability'] = present
+    return expected
+
+
+def _is_reasons(x) -> bool:
+    return isinstance(x, dict) and all(isinstance(k, str) and isinstance(v, str) for k, v in x.items())
+
+
+_ABOUT = {
+    'head': TEXT,
+    'select': TEXT,
+    'norm': TEXT,
+    'protocol': TEXT,
+    'seed': COUNT,
+    'n_codes': COUNT,
+    'names': NAMES,
+    'dropped': COUNTS,
+}
+_UNSCORED = {'unscored': (_is_reasons, 'a reason for each output')}
+
 # %% ../../../nbs/06_evaluate/prediction/02_target_scores.ipynb #8e5cdba1
-_TABLES = dict(
-    windows=['flight', 'episode', 'start'],
-    scale=['target', 'output', 'mean', 'std'],
-    outputs=['target', 'output', 'mse', 'r2', 'windows'],
-    history=None,
-    errors=None,
-    mean_errors=None,
-    last_errors=None,
-    present=None,
-    probability=None,
-)
+def _without_mean(table: pd.DataFrame, metric: str) -> pd.DataFrame:
+    "Leave out the row of the mean if there is none of this metric"
+    return table if may_average(metric, 'target') else table[table['target'] != 'mean'].reset_index(drop=True)
 
 
 class TargetScores(Answer):
@@ -199,11 +274,14 @@ class TargetScores(Answer):
         scale = []
         for target, outputs in names.items():
             scale.append(pd.DataFrame(dict(target=target, output=outputs, mean=mean[target], std=std[target])))
-        parts = dict(windows=windows, scale=pd.concat(scale, ignore_index=True)) | tables
+        parts = {'windows': windows, 'scale': pd.concat(scale, ignore_index=True)} | tables
         if STATE in names:
-            parts |= dict(state_truth=np.asarray(truth[STATE]), state_predicted=np.asarray(predicted[STATE]))
-        about = about | dict(names={k: list(v) for k, v in names.items()}, dropped=dict(dropped))
-        about |= dict(protocol=about['head'] + ' xeval' * (about['select'] == 'xeval'))
+            parts['state_truth'] = np.asarray(truth[STATE])
+            parts['state_predicted'] = np.asarray(predicted[STATE])
+        about = dict(about)
+        about['names'] = {target: list(outputs) for target, outputs in names.items()}
+        about['dropped'] = dict(dropped)
+        about['protocol'] = about['head'] + (' xeval' if about['select'] == 'xeval' else '')
         return cls(question, table(truth), table(predicted), parts, about)
 
     def __len__(self):
@@ -275,7 +353,9 @@ class TargetScores(Answer):
         if target not in self.names:
             raise unknown('target', target, self.names)
         if target == STATE:
-            return (self.parts['state_truth'], self.parts['state_predicted']) if 'state_truth' in self.parts else None
+            if 'state_truth' not in self.parts:
+                return None
+            return self.parts['state_truth'], self.parts['state_predicted']
         outputs = self.names[target]
         return self.truth[outputs].to_numpy(), self.predicted[outputs].to_numpy()
 
@@ -298,16 +378,18 @@ class TargetScores(Answer):
         last = self.parts['last_errors']
         for k in self.errors:
             known = self.errors[k].notna()
-            rows[k] = dict(
-                mse=self.errors[k].mean(),
-                mean=self.parts['mean_errors'][k].mean(),
-                persistence=last[k].mean() if k in last else np.nan,
-                windows=int(known.sum()),
-                flights=self.windows['episode'][known].nunique(),
-            )
+            rows[k] = {
+                'mse': self.errors[k].mean(),
+                'mean': self.parts['mean_errors'][k].mean(),
+                'persistence': last[k].mean() if k in last else np.nan,
+                'windows': int(known.sum()),
+                'flights': self.windows['episode'][known].nunique(),
+            }
         table = pd.DataFrame.from_dict(rows, orient='index')
-        overall = table.loc[self.targets, ['mse', 'mean']].sum(skipna=False).to_dict() | dict(persistence=np.nan)
-        overall |= dict(windows=len(self), flights=self.windows['episode'].nunique())
+        overall = table.loc[self.targets, ['mse', 'mean']].sum(skipna=False).to_dict()
+        overall['persistence'] = np.nan
+        overall['windows'] = len(self)
+        overall['flights'] = self.windows['episode'].nunique()
         order = [*self.targets, 'overall', *(k for k in rows if k not in self.targets)]
         table = pd.concat([table, pd.DataFrame(overall, ['overall'])]).loc[order].rename_axis('target')
         table.insert(3, 'gain', 1 - table['mse'] / table['mean'].where(table['mean'] > _MIN_VARIANCE))
@@ -319,13 +401,16 @@ class TargetScores(Answer):
         table = self.mse().set_index('target')
         errors = []
         for k in [*self.targets, 'overall']:
-            known = table.mse[k] == table.mse[k]
-            errors.append(f'{k} {table.mse[k]:.3f} ({table["mean"][k]:.3f})' if known else f'{k} - ({table.reason[k]})')
-        errors = ', '.join(errors)
-        head = f"TargetScores({self.protocol}, {self.about['n_codes']} codes, {len(self):,} test windows of "
+            if np.isnan(table['mse'][k]):
+                errors.append(f'{k} - ({table["reason"][k]})')
+            else:
+                errors.append(f'{k} {table["mse"][k]:.3f} ({table["mean"][k]:.3f})')
         dropped = ', '.join(f'{n:,} {what}' for what, n in self.about['dropped'].items() if n)
         flights = self.windows['episode'].nunique()
-        return f"{head}{flights} flights): mse (of the mean) {errors}; left out {dropped or 'nothing'}"
+        return (
+            f"TargetScores({self.protocol}, {self.about['n_codes']} codes, {len(self):,} test windows of {flights} "
+            f"flights): mse (of the mean) {', '.join(errors)}; left out {dropped or 'nothing'}"
+        )
 
     def interval(self, metric: str = 'mse', over: str = 'episode', **resampling) -> pd.DataFrame:
         """Bound a metric by a bootstrap over flights; see `Answer.interval`. The sum of errors is called 'overall'."""
@@ -350,12 +435,12 @@ class TargetScores(Answer):
         DataFrame, indexed by target and 'overall': value (1 - mse / mse of the other), low, high; NaN for an error of 0
         """
         if other is None:
-            parts = self.parts | dict(errors=self.parts['mean_errors'])
+            parts = self.parts | {'errors': self.parts['mean_errors']}
             other = TargetScores(self.question, self.truth, self.predicted, parts, self.about)
         self._check_same(other)
         draws = self._draw_resamples('mse', 'episode', confidence_level, n_resamples, seed)
-        errors = other._metric_by_resample('mse', draws)
-        shares = 1 - self._metric_by_resample('mse', draws) / errors.where(errors > 0)
+        drawn_errors = other._metric_by_resample('mse', draws)
+        shares = 1 - self._metric_by_resample('mse', draws) / drawn_errors.where(drawn_errors > 0)
         errors = other.values('mse')
         value = 1 - self.values('mse') / errors.where(errors > 0)
         low, high = bounds(shares.to_numpy(), value.to_numpy(), len(draws.units), confidence_level)
@@ -365,13 +450,13 @@ class TargetScores(Answer):
     def only(self, targets: Sequence[str], events: Sequence[str]) -> 'TargetScores':
         """Return this answer with a total over some targets and a mean over some events, to compare; not to save."""
         names = {target: outputs for target, outputs in self.names.items() if target in targets}
-        parts = self.parts | dict(present=self.present[[k for k in self.present if k in events]])
-        return TargetScores(self.question, self.truth, self.predicted, parts, self.about | dict(names=names))
+        parts = self.parts | {'present': self.present[[k for k in self.present if k in events]]}
+        return TargetScores(self.question, self.truth, self.predicted, parts, self.about | {'names': names})
 
     def _check_same(self, other: Answer) -> None:
         super()._check_same(other)
-        errors = self.parts['mean_errors'], other.parts['mean_errors']
-        if self.names != other.names or not np.allclose(*errors, rtol=1e-4, equal_nan=True):
+        own, others = self.parts['mean_errors'], other.parts['mean_errors']
+        if self.names != other.names or not np.allclose(own, others, rtol=1e-4, equal_nan=True):
             raise ValueError("answers about different targets cannot be compared; take both from one table of targets")
 
     def scores(self, *, method: str, study: str = 'landing', task: str = 'approach', **key) -> pd.DataFrame:
@@ -388,20 +473,27 @@ class TargetScores(Answer):
         `errors` has it, of 'auto_distinct' (group 'beyond'), mse, auroc and ece of each event and the mean (group
         'failures'). NaN has no row
         """
-        group_of = dict(overall='all') | {target: 'targets' for target in self.targets}
-        errors = self.mse().set_index('target')['mse']
         rows = []
-        for target, error in errors.items():
-            rows.append(dict(target=target, group=group_of.get(target, 'beyond'), metric='mse', value=error))
-        r2 = self.outputs.groupby('target', sort=False)['r2'].mean()
-        rows += [dict(target=k, group='targets', metric='r2', value=v) for k, v in r2.items() if k != STATE]
+
+        def add(target: str, group: str, metric: str, value: float) -> None:
+            rows.append({'target': target, 'group': group, 'metric': metric, 'value': value})
+
+        group_of = {'overall': 'all'} | {target: 'targets' for target in self.targets}
+        for target, error in self.mse().set_index('target')['mse'].items():
+            add(target, group_of.get(target, 'beyond'), 'mse', error)
+        for target, r2 in self.outputs.groupby('target', sort=False)['r2'].mean().items():
+            if target != STATE:
+                add(target, 'targets', 'r2', r2)
         if len(self.present.columns):
             events = self.auroc(n_resamples=1).set_index('event')
-            each = self.outputs.set_index('output')['mse']
-            rows += [dict(target=k, group='failures', metric='mse', value=each[k]) for k in self.present if k in each]
+            errors = self.outputs.set_index('output')['mse']
+            for event in self.present:
+                if event in errors:
+                    add(event, 'failures', 'mse', errors[event])
             for metric in ('auroc', 'ece'):
-                rows += [dict(target=k, group='failures', metric=metric, value=v) for k, v in events[metric].items()]
-        return self._score_table(rows, dict(study=study, task=task, method=method) | key)
+                for event, value in events[metric].items():
+                    add(event, 'failures', metric, value)
+        return self._score_table(rows, {'study': study, 'task': task, 'method': method} | key)
 
     def auroc(self, confidence_level: float = 0.95, n_resamples: int = 1000, seed: int = 0) -> pd.DataFrame:
         """Compute how well predictions rank windows with an event above those without.
@@ -419,14 +511,14 @@ class TargetScores(Answer):
         calibration_errors = self.calibration_errors()
         rows = []
         for k, is_present in self.present.items():
-            row = dict(
-                event=k,
-                auroc=roc_auc(self.predicted[k].to_numpy(), is_present.to_numpy())[0],
-                ece=calibration_errors[k],
-                clock=roc_auc(self.windows['start'].to_numpy(), is_present.to_numpy())[0],
-                windows=int(is_present.sum()),
-                flights=flights[is_present].nunique(),
-            )
+            row = {
+                'event': k,
+                'auroc': roc_auc(self.predicted[k].to_numpy(), is_present.to_numpy())[0],
+                'ece': calibration_errors[k],
+                'clock': roc_auc(self.windows['start'].to_numpy(), is_present.to_numpy())[0],
+                'windows': int(is_present.sum()),
+                'flights': flights[is_present].nunique(),
+            }
             rows.append(row)
         table = pd.DataFrame(rows, columns=['event', 'auroc', 'ece', 'clock', 'windows', 'flights'])
         any_of = self.present.any(axis=1)
@@ -441,24 +533,11 @@ class TargetScores(Answer):
 
     def calibration_errors(self) -> dict[str, float]:
         """Compute the expected calibration error of each event; NaN where there is no probability."""
-        errors = {}
-        for event in self.present:
-            known = self.probability[event].notna().all()
-            errors[event] = _calibration_error(self.calibration(event)) if known else np.nan
-        return errors
+        return _EventProbabilities(self.present, self.probability).calibration_errors()
 
     def calibration(self, event: str | None = None, bins: int = 10) -> pd.DataFrame:
         """Compute the reliability curve of one event or of all together: low, high, probability, share, n."""
-        if event is not None and event not in self.present:
-            raise unknown('event', event, self.present)
-        calibrated = [k for k in self.present if self.probability[k].notna().all() and event in (None, k)]
-        if not calibrated:
-            raise ValueError(
-                f"there is no probability of {event or 'any event'}: in the split 'valid' no window has it, or all have"
-            )
-        return _reliability(
-            self.probability[calibrated].to_numpy().ravel(), self.present[calibrated].to_numpy().ravel(), bins
-        )
+        return _EventProbabilities(self.present, self.probability).curve(event, bins)
 
     def save(self, path: str | Path, items: bool = True, states: bool = True) -> Path:
         """Save to an .npz file of plain arrays, atomically.
@@ -468,30 +547,20 @@ class TargetScores(Answer):
         items, states : False leaves out truth and predicted of 'auto', by far the largest arrays; those of other
             targets are always saved, as AUROC is computed from them
         """
-        kept = self.parts if items and states else {k: v for k, v in self.parts.items() if not k.startswith('state_')}
+        kept = self.parts
+        if not (items and states):
+            kept = {k: v for k, v in self.parts.items() if not k.startswith('state_')}
         return save_answers([TargetScores(self.question, self.truth, self.predicted, kept, self.about)], path)
 
     def check(self) -> None:
         """Check that the parts fit each other, or raise a ValueError that names one."""
         check_fields(self.about, _ABOUT, 'about')
-        check_fields(dict(unscored=self.about.get('unscored', {})), dict(unscored=_REASONS), 'about')
+        check_fields({'unscored': self.about.get('unscored', {})}, _UNSCORED, 'about')
         for name in _TABLES:
             self.require_table(name)
             check_table(name, self.parts[name], ('flight', 'target', 'output'))
         n = len(self.truth)
-        errors = list(self.errors)
-        present = list(self.present)
-        expected_errors = list(self.names)
-        if STATE in expected_errors and _DISTINCT in errors:
-            expected_errors.insert(expected_errors.index(STATE) + 1, _DISTINCT)
-        columns = {k: v for k, v in _TABLES.items() if v is not None} | dict(
-            errors=expected_errors,
-            mean_errors=errors,
-            last_errors=[k for k in (STATE, _DISTINCT) if k in errors],
-            present=[k for of in self.names.values() for k in of if k in present],
-            probability=present,
-        )
-        for name, expected in columns.items():
+        for name, expected in _expected_columns(self.names, list(self.errors), list(self.present)).items():
             table = self.parts[name]
             if list(table) != expected:
                 raise ValueError(f"{name} has the columns {list(table)!r:.200}; expected {expected!r:.200}")
@@ -500,7 +569,7 @@ class TargetScores(Answer):
         outputs = [k for t, of in self.names.items() if t != STATE for k in of]
         if list(self.truth) != outputs or list(self.truth.index.names) != ['episode', 't']:
             raise ValueError(f"truth has the columns {list(self.truth)!r:.200}; expected {outputs!r:.200}")
-        for name, table in dict(truth=self.truth, predicted=self.predicted).items():
+        for name, table in {'truth': self.truth, 'predicted': self.predicted}.items():
             if any(c.kind != 'f' for c in table.dtypes) or np.isinf(table.to_numpy()).any():
                 raise ValueError(f"{name} holds values that are no finite numbers")
         if not self.present.dtypes.map(lambda d: d.kind == 'b').all():
@@ -516,18 +585,6 @@ class TargetScores(Answer):
                 raise ValueError(
                     f"the array {name!r} is {array.dtype} of shape {array.shape}, which does not fit names"
                 )
-
-
-def _without_mean(table: pd.DataFrame, metric: str) -> pd.DataFrame:
-    "Leave out the row of the mean if there is none of this metric"
-    return table if may_average(metric, 'target') else table[table['target'] != 'mean'].reset_index(drop=True)
-
-
-_REASONS = (
-    lambda x: isinstance(x, dict) and all(isinstance(k, str) and isinstance(v, str) for k, v in x.items()),
-    'a reason for each output',
-)
-_ABOUT = dict(head=TEXT, select=TEXT, norm=TEXT, protocol=TEXT, seed=COUNT, n_codes=COUNT, names=NAMES, dropped=COUNTS)
 
 # %% ../../../nbs/06_evaluate/prediction/02_target_scores.ipynb #49c6a973
 def unpredicted_targets(scores: pd.DataFrame) -> list[str]:

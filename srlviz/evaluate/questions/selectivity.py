@@ -82,6 +82,37 @@ def partners(index: pd.MultiIndex, seed: int = 0) -> np.ndarray:
     partner[partner == np.arange(len(order))] = -1
     return partner
 
+# %% ../../../nbs/06_evaluate/questions/06_selectivity.ipynb #4a52a62a
+def _with_others(codes: Mapping, factors: Mapping, seed: int) -> tuple[dict, dict, dict, dict[str, int]]:
+    """Select the rows of 'probe' and 'test' that have a partner; of 'valid' all.
+
+    Returns
+    -------
+    codes, factors : split -> these rows
+    others : 'probe', 'test' -> the factors of their partners
+    left_out : 'rows of test at whose step no other episode is' -> number of rows
+    """
+    kept_codes = dict(codes)
+    kept = dict(factors)
+    others = {}
+    left_out = {}
+    for split in ('probe', 'test'):
+        table = factors[split]
+        if not {'episode', 't'} <= {*table.index.names}:
+            raise ValueError("factors need an index of episode and t, as align gives it, to find another episode")
+        partner = partners(table.index, seed)
+        rows = np.flatnonzero(partner >= 0)
+        if len(rows) < len(table):
+            left_out[f'rows of {split} at whose step no other episode is'] = len(table) - len(rows)
+        if not len(rows):
+            raise ValueError(
+                f"no step of the split {split!r} occurs in two episodes, so there is no control; record more episodes"
+            )
+        kept_codes[split] = np.asarray(codes[split])[rows]
+        kept[split] = table.iloc[rows]
+        others[split] = table.iloc[partner[rows]].set_axis(table.index[rows])
+    return kept_codes, kept, others, left_out
+
 # %% ../../../nbs/06_evaluate/questions/06_selectivity.ipynb #ae4d48db
 def clock_codes(t: np.ndarray, longest: float) -> np.ndarray:
     """Compute functions of the time in the episode, (N, 12); times above `longest` count as `longest`."""
@@ -119,7 +150,7 @@ def _beyond_clock(answer: Answer, draws: Draws) -> pd.DataFrame:
     of_clock = skills(answer.truth, answer.parts['clock_predicted'], draws, answer.parts['constant']).clip(lower=0)
     return with_mean(own - of_clock, answer)
 
-
+# %% ../../../nbs/06_evaluate/questions/06_selectivity.ipynb #75a20873
 @dataclass(frozen=True)
 class Selectivity(Question):
     """How much more does a linear head know of a factor than of random labels, of another episode, and than the clock?
@@ -147,15 +178,16 @@ class Selectivity(Question):
     def fit(self, codes, factors, *, seed=0, progress=True):
         factors, left_out = varying(factors, ('probe', 'test'))
         codes, factors, others, alone = _with_others(codes, factors, seed)
-        probe, truth = factors['probe'], factors['test']
+        probe = factors['probe']
+        truth = factors['test']
         heads = fit_linear(codes, factors)
-        parts = dict(constant=constants(probe))
+        parts = {'constant': constants(probe)}
 
         types = dict(zip(('probe', 'test'), input_types(probe, truth)))
         n_types = 1 + max(numbers.max() for numbers in types.values())
         labels = random_labels(probe, n_types, seed)
         random = {split: labels.iloc[numbers].set_axis(factors[split].index) for split, numbers in types.items()}
-        for name, control in dict(random=random, episode=others).items():
+        for name, control in {'random': random, 'episode': others}.items():
             control_heads = fit_linear(codes, control, alpha=heads.alpha)
             parts[f'{name}_truth'] = control['test'].reset_index(drop=True)
             parts[f'{name}_predicted'] = control_heads.predict(codes['test'])
@@ -165,33 +197,11 @@ class Selectivity(Question):
         longest = clock['probe'].max()
         clock = {s: clock_codes(t, longest) for s, t in clock.items()}
         parts['clock_predicted'] = fit_linear(clock, factors).predict(clock['test'])
-        about = dict(n_codes=int(codes['test'].shape[1]), seed=seed, left_out=left_out | alone)
-        about |= dict(input_types=len(np.unique(types['probe']))) | counted_once(probe)
-        return Answer(self, truth, heads.predict(codes['test'], truth.index), parts, about)
-
-
-def _with_others(codes: Mapping, factors: Mapping, seed: int) -> tuple[dict, dict, dict, dict[str, int]]:
-    """Select the rows of 'probe' and 'test' that have a partner; of 'valid' all.
-
-    Returns
-    -------
-    codes, factors : split -> these rows
-    others : 'probe', 'test' -> the factors of their partners
-    left_out : 'rows of test at whose step no other episode is' -> number of rows
-    """
-    kept_codes, kept, others, left_out = dict(codes), dict(factors), {}, {}
-    for split in ('probe', 'test'):
-        table = factors[split]
-        if not {'episode', 't'} <= {*table.index.names}:
-            raise ValueError("factors need an index of episode and t, as align gives it, to find another episode")
-        partner = partners(table.index, seed)
-        rows = np.flatnonzero(partner >= 0)
-        if len(rows) < len(table):
-            left_out[f'rows of {split} at whose step no other episode is'] = len(table) - len(rows)
-        if not len(rows):
-            raise ValueError(
-                f"no step of the split {split!r} occurs in two episodes, so there is no control; record more episodes"
-            )
-        kept_codes[split], kept[split] = np.asarray(codes[split])[rows], table.iloc[rows]
-        others[split] = table.iloc[partner[rows]].set_axis(table.index[rows])
-    return kept_codes, kept, others, left_out
+        about = {
+            'n_codes': int(codes['test'].shape[1]),
+            'seed': seed,
+            'left_out': left_out | alone,
+            'input_types': len(np.unique(types['probe'])),
+        }
+        predicted = heads.predict(codes['test'], truth.index)
+        return Answer(self, truth, predicted, parts, about | counted_once(probe))
