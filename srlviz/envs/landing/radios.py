@@ -317,12 +317,22 @@ def _beacon_errors(conditions, s: SimpleNamespace, b: SimpleNamespace, x) -> tup
     """
     run = conditions.runway
     rng = generator(f'errors of {run.airport}/{run.name}')
-    beam, slope = (
-        rng.normal(0, _SPREADS[kind].beacon) + waves(rng, _SPREADS[bend].beacon, _BEND_LENGTH)(x)
-        for kind, bend in (('ILS', 'bends'), ('slope', 'slope_bends'))
-    )
-    curves = [around(rng, _SPREADS[kind].beacon) for kind in b.kind]
-    off = [beam if k == 'ILS' else c(y) if k in ('VOR', 'NDB') else 0 * x for k, c, y in zip(b.kind, curves, s.along.T)]
+
+    def bent(kind, bends):
+        "A constant error of the beam, and bends along the approach"
+        return rng.normal(0, _SPREADS[kind].beacon) + waves(rng, _SPREADS[bends].beacon, _BEND_LENGTH)(x)
+
+    beam = bent('ILS', 'bends')
+    slope = bent('slope', 'slope_bends')
+    off = []
+    for kind, along in zip(b.kind, s.along.T):
+        curve = around(rng, _SPREADS[kind].beacon)  # drawn for each set, so that the numbers after it stay the same
+        if kind == 'ILS':
+            off.append(beam)
+        elif kind in ('VOR', 'NDB'):
+            off.append(curve(along))
+        else:
+            off.append(0 * x)
     late = rng.normal(0, _SPREADS['DME'].beacon, 12) * (b.kind != 'GPS')
     late[DME] = late[NAV1 if b.khz[DME] == b.khz[NAV1] else NAV2]  # they have one beacon
     return np.stack(off, 1), late, slope
@@ -424,8 +434,12 @@ _SEATS = ('pilot', 'copilot')
 
 def _family(prefix: str, what: str, value: np.ndarray, **more: int) -> dict:
     "Columns nav1_, nav2_ and nav_ `what`, and those of any `more` sets, name -> index."
-    out = {f'{prefix}nav_{what}': value}
-    for name, i in dict(nav1=NAV1, nav2=NAV2, **more).items():
+    out = {
+        f'{prefix}nav_{what}': value,
+        f'{prefix}nav1_{what}': value[:, NAV1],
+        f'{prefix}nav2_{what}': value[:, NAV2],
+    }
+    for name, i in more.items():
         out[f'{prefix}{name}_{what}'] = value[:, i]
     return out
 
@@ -465,16 +479,13 @@ def sources(conditions) -> tuple[int, int]:
 def _pointing(r: SimpleNamespace) -> dict:
     """Bearings, needles, flags and distances of the sets."""
     out = {}
-    for what, value in dict(
-        bearing_deg_mag=r.bearing,
-        relative_bearing_deg=r.relative,
-        flag_glideslope=~r.slope,
-        has_dme=r.has_dme,
-        dme_distance_nm=r.miles,
-        dme_speed_kts=r.knots,
-        type=r.kind,
-    ).items():
-        out |= _family(SHOWN, what, value)
+    out |= _family(SHOWN, 'bearing_deg_mag', r.bearing)
+    out |= _family(SHOWN, 'relative_bearing_deg', r.relative)
+    out |= _family(SHOWN, 'flag_glideslope', ~r.slope)
+    out |= _family(SHOWN, 'has_dme', r.has_dme)
+    out |= _family(SHOWN, 'dme_distance_nm', r.miles)
+    out |= _family(SHOWN, 'dme_speed_kts', r.knots)
+    out |= _family(SHOWN, 'type', r.kind)
     out |= _family(SHOWN, 'dme_time_min', r.minutes, adf1=2, adf2=3, gps=GPS, gps2=_GPS2, dme=DME)
     for k, seat in enumerate(_SEATS):
         out |= _family(SHOWN, f'flag_from_to_{seat}', r.to[k])
@@ -492,21 +503,22 @@ def _situation(flight, r: SimpleNamespace) -> dict:
     """Readings of the two horizontal situation indicators (HSI); `sources` selects their sets."""
     out = {}
     for k, (seat, i) in enumerate(zip(_SEATS, sources(flight.conditions))):
-        show = dict(
-            bearing_deg_mag=r.bearing,
-            relative_bearing_deg=r.relative,
-            flag_from_to=r.to[k],
-            hdef_dots=r.hdef[k],
-            vdef_dots=r.vdef,
-            has_dme=r.has_dme,
-            dme_distance_nm=r.miles,
-            dme_speed_kts=r.knots,
-            dme_time_min=r.minutes,
-            flag_glideslope=~r.slope,
-            display_horizontal=r.has_signal,
-            display_vertical=r.slope,
-        )
-        show |= {f'relative_heading_{gyro}_deg': turn(r.knob[k] - cards[k][:, None]) for gyro, cards in r.gyros.items()}
+        show = {
+            'bearing_deg_mag': r.bearing,
+            'relative_bearing_deg': r.relative,
+            'flag_from_to': r.to[k],
+            'hdef_dots': r.hdef[k],
+            'vdef_dots': r.vdef,
+            'has_dme': r.has_dme,
+            'dme_distance_nm': r.miles,
+            'dme_speed_kts': r.knots,
+            'dme_time_min': r.minutes,
+            'flag_glideslope': ~r.slope,
+            'display_horizontal': r.has_signal,
+            'display_vertical': r.slope,
+        }
+        for gyro, cards in r.gyros.items():
+            show[f'relative_heading_{gyro}_deg'] = turn(r.knob[k] - cards[k][:, None])
         out |= {f'{SHOWN}hsi_{what}_{seat}': value[:, i] for what, value in show.items()}
     return out
 
@@ -587,16 +599,12 @@ def _planned(flight) -> dict[str, np.ndarray]:
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #241e0d22
 def _radio_columns(flight) -> dict:
     """Columns of the group `radios`, by dataref."""
-    r, plan = _reception(flight), _planned(flight)
-    lamps = {SHOWN + k: v for k, v in (markers(flight) | plan).items()}
-    return (
-        _legacy_columns(r, flight.conditions)
-        | _tuning(flight, r)
-        | _pointing(r)
-        | _situation(flight, r)
-        | lamps
-        | {_OLD + 'transponder_brightness': plan['transponder_brightness']}
-    )
+    r = _reception(flight)
+    out = _legacy_columns(r, flight.conditions) | _tuning(flight, r) | _pointing(r) | _situation(flight, r)
+    plan = _planned(flight)
+    out |= {SHOWN + k: v for k, v in (markers(flight) | plan).items()}
+    out[_OLD + 'transponder_brightness'] = plan['transponder_brightness']
+    return out
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #24998bab
 def _gps_columns(flight) -> dict:
@@ -690,8 +698,15 @@ def _held(value, on) -> np.ndarray:
 
 def _modes(m: SimpleNamespace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "Lateral mode (0 roll, 2 localizer), vertical mode (3 pitch, 4 vertical speed, 8 glide slope) and state bits."
-    bits = m.throttle * 1 + m.loc_armed * (4 + 256) + m.loc * 512 + m.vertical * 16 + m.gs_armed * 1024 + m.gs * 2048
-    return m.loc * 2, np.select([m.gs, m.vertical], [8, 4], 3), bits
+    bits = (
+        1 * m.throttle
+        + (4 + 256) * m.loc_armed  # it holds the roll until then
+        + 512 * m.loc
+        + 16 * m.vertical
+        + 1024 * m.gs_armed
+        + 2048 * m.gs
+    )
+    return 2 * m.loc, np.select([m.gs, m.vertical], [8, 4], 3), bits
 
 
 def dials(flight) -> SimpleNamespace:
@@ -725,56 +740,56 @@ def _autopilot_columns(flight) -> dict:
     lateral, vertical, bits = _modes(m)
     pitch = log['theta_cmd'] * m.director
     roll = log['phi_cmd'] * m.director
-    older = dict(
-        autopilot_mode=np.where(m.on, 2, m.director),
-        airspeed_mode=m.throttle,
-        heading_mode=lateral,
-        altitude_mode=vertical,
-        backcourse_on=0,
-        autopilot_state=bits,
-        mode_hnav=m.loc_armed + 2 * m.loc,
-        altitude=d.altitude,
-        current_altitude=log['altitude'] / FOOT,
-        airspeed=log['speed_cmd'],
-        heading=(d.heading + c.runway.variation) % 360,
-        heading_mag=d.heading,
-        heading_mag2=d.missed_heading,
-        flight_director_pitch=pitch,
-        flight_director_roll=roll,
-    )
-    newer = dict(
-        autopilot_source=0 if d.left else 1,
-        autopilot_on=m.on,
-        servos_on=m.servos,
-        autothrottle_enabled=m.levers,
-        autothrottle_on=m.throttle,
-        heading_mode=lateral,
-        altitude_mode=vertical,
-        hnav_armed=m.loc_armed,
-        glideslope_armed=m.gs_armed,
-        altitude_hold_armed=0,
-        backcourse_on=0,
-        airspeed_dial_kts_mach=log['speed_cmd'],
-        airspeed_dial_kts=log['speed_cmd'],
-        heading_dial_deg_mag_pilot=d.heading,
-        heading_dial_deg_mag_copilot=d.missed_heading,
-        vvi_dial_fpm=d.vvi,
-        altitude_dial_ft=d.altitude,
-        altitude_hold_ft=_held(log['altitude'], m.gs | m.vertical) / FOOT,
-        altitude_vnav_ft=d.slope,
-        sync_hold_pitch_deg=_held(log['theta'], m.on),
-        sync_hold_roll_deg=_held(log['phi'], m.on),
-        flight_director_pitch_deg=pitch,
-        flight_director_roll_deg=roll,
-        TOGA_pitch_deg=15.0,
-        roll_status=2 * m.loc_armed,
-        nav_status=m.loc_armed + 2 * m.loc,
-        heading_status=0,
-        heading_hold_status=0,
-        gpss_status=0,
-        backcourse_status=0,
-        TOGA_lateral_status=0,
-    )
+    older = {
+        'autopilot_mode': np.where(m.on, 2, m.director),
+        'airspeed_mode': m.throttle,
+        'heading_mode': lateral,
+        'altitude_mode': vertical,
+        'backcourse_on': 0,
+        'autopilot_state': bits,
+        'mode_hnav': m.loc_armed + 2 * m.loc,
+        'altitude': d.altitude,
+        'current_altitude': log['altitude'] / FOOT,
+        'airspeed': log['speed_cmd'],
+        'heading': (d.heading + c.runway.variation) % 360,
+        'heading_mag': d.heading,
+        'heading_mag2': d.missed_heading,
+        'flight_director_pitch': pitch,
+        'flight_director_roll': roll,
+    }
+    newer = {
+        'autopilot_source': 0 if d.left else 1,
+        'autopilot_on': m.on,
+        'servos_on': m.servos,
+        'autothrottle_enabled': m.levers,
+        'autothrottle_on': m.throttle,
+        'heading_mode': lateral,
+        'altitude_mode': vertical,
+        'hnav_armed': m.loc_armed,
+        'glideslope_armed': m.gs_armed,
+        'altitude_hold_armed': 0,
+        'backcourse_on': 0,
+        'airspeed_dial_kts_mach': log['speed_cmd'],
+        'airspeed_dial_kts': log['speed_cmd'],
+        'heading_dial_deg_mag_pilot': d.heading,
+        'heading_dial_deg_mag_copilot': d.missed_heading,
+        'vvi_dial_fpm': d.vvi,
+        'altitude_dial_ft': d.altitude,
+        'altitude_hold_ft': _held(log['altitude'], m.gs | m.vertical) / FOOT,
+        'altitude_vnav_ft': d.slope,
+        'sync_hold_pitch_deg': _held(log['theta'], m.on),
+        'sync_hold_roll_deg': _held(log['phi'], m.on),
+        'flight_director_pitch_deg': pitch,
+        'flight_director_roll_deg': roll,
+        'TOGA_pitch_deg': 15.0,
+        'roll_status': 2 * m.loc_armed,
+        'nav_status': m.loc_armed + 2 * m.loc,
+        'heading_status': 0,
+        'heading_hold_status': 0,
+        'gpss_status': 0,
+        'backcourse_status': 0,
+        'TOGA_lateral_status': 0,
+    }
     columns = {f'sim/cockpit/autopilot/{k}': v for k, v in older.items()}
     return columns | {f'sim/cockpit2/autopilot/{k}': v for k, v in newer.items()}
 
