@@ -163,7 +163,8 @@ def _project(view: _View, points: np.ndarray) -> np.ndarray:
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #d5fc1d31
 _SHELLS = tuple(1500 * 1.0688**k for k in range(60))
-_AZIMUTHS, _SPREAD = 640, 1.25
+_AZIMUTHS = 640
+_SPREAD = 1.25
 
 
 @kernel
@@ -251,7 +252,8 @@ def _ground_colour(s, tile, near, far, relief, view, dx, dy, dz, distance, rise,
         fine = cloudy_level(tile, x * (1 / 0.9) + 17, y * (1 / 0.9), max(0, int(lod + 0.6))) - 0.5
     land = land_at(near, far, x + 30 * coarse + 6 * fine, y - 30 * coarse + 9 * fine, wide, long, lod + coarse, ux, uy)
     c = (land[0] * (1 / 255), land[1] * (1 / 255), land[2] * (1 / 255))
-    light, water = land[3] * (1 / 255), land[4] * (1 / 255)
+    light = land[3] * (1 / 255)
+    water = land[4] * (1 / 255)
     wx = max(long * abs(ux), wide * abs(uy)) + 1e-3
     wy = max(wide * abs(ux), long * abs(uy)) + 1e-3
     grain = (0.36 * coarse + 0.42 * fine) * (1 - water)
@@ -335,7 +337,8 @@ def _paint(img, view, s, tile, near, far, relief, shells, ground, highest, lamp)
     r = view.right
     u = view.up
     zoom = view.zoom
-    pixel, level = 1 / (N * zoom), math.hypot(f[0], f[1]) + 1e-9
+    pixel = 1 / (N * zoom)
+    level = math.hypot(f[0], f[1]) + 1e-9
     inside = _cloud_depth(s, tile, view)
     night = max(0.0, 1 - 3.2 * s.day)
     milk = mix(s.cloud, s.under, 0.5)

@@ -27,7 +27,11 @@ def generator(word: str, *seed: int) -> np.random.Generator:
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #8f158795
 SETS = ('nav1', 'nav2', 'adf1', 'adf2', 'gps', 'gps2', 'dme', 'fms1', 'fms2', 'fms3', 'fms4', 'fms5')
-NAV1, NAV2, GPS, _GPS2, DME = 0, 1, 4, 5, 6
+NAV1 = 0
+NAV2 = 1
+GPS = 4
+_GPS2 = 5
+DME = 6
 _TYPES = dict(NDB=2, VOR=4, ILS=8, GPS=512, DME=1024)  # of a beacon, as X-Plane numbers them
 _MARKERS = dict(outer=7000.0, middle=1050.0, inner=300.0)  # m before the threshold, about as in ICAO Annex 10
 ANGLE = 3.0  # of the glide slope, deg
@@ -149,7 +153,8 @@ def sight(flight, b: SimpleNamespace) -> SimpleNamespace:
     namespace of (T, 12) : distance (m over the ground), bearing (deg true), relative (deg from the nose), along (deg
         from the course of the runway), has_signal (bool)
     """
-    log, run = flight.log, flight.conditions.runway
+    log = flight.log
+    run = flight.conditions.runway
     dx = b.x - log['x'][:, None]
     dy = b.y - log['y'][:, None]
     along = np.degrees(np.arctan2(dy, dx))
@@ -225,7 +230,8 @@ def _ranging(flight, s: SimpleNamespace, b: SimpleNamespace, error=0.0) -> tuple
 
     `error`, m, is added to the range. Source: Collins IND-42A (US Army TM 1-1510-225-10): no time below 50 kt.
     """
-    log, turned = flight.log, np.radians(flight.conditions.runway.heading)
+    log = flight.log
+    turned = np.radians(flight.conditions.runway.heading)
     vx = log['vn'] * np.cos(turned) + log['ve'] * np.sin(turned)
     vy = log['ve'] * np.cos(turned) - log['vn'] * np.sin(turned)
     dx = b.dme_x - log['x'][:, None]
@@ -287,7 +293,8 @@ def waves(rng: np.random.Generator, size: float, length: float):
 
 def around(rng: np.random.Generator, size: float):
     """Draw a smooth random function of a direction in degrees, with standard deviation `size`."""
-    turns, phase = np.array([1, 2, 3, 9]), rng.uniform(0, 2 * np.pi, 4)
+    turns = np.array([1, 2, 3, 9])
+    phase = rng.uniform(0, 2 * np.pi, 4)
     part = size * np.sqrt([0.8, 0.6, 0.4, 0.2])
     return lambda degrees: (part * np.cos(np.radians(np.multiply.outer(degrees, turns)) + phase)).sum(-1)
 
@@ -346,7 +353,8 @@ def errors(flight, s: SimpleNamespace, b: SimpleNamespace) -> SimpleNamespace:
     namespace : `angle` (T, 12), deg, of bearings and needles;  `range` (T, 12), m;  `slope` (T, 12), share of full
         scale of the vertical needle
     """
-    c, log = flight.conditions, flight.log
+    c = flight.conditions
+    log = flight.log
     T = len(log['t'])
     rng = generator('receivers', c.seed)
 
@@ -369,7 +377,8 @@ def errors(flight, s: SimpleNamespace, b: SimpleNamespace) -> SimpleNamespace:
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #97ccb6d1
 def gyros(flight) -> dict[str, np.ndarray]:
     """Heading cards `vacuum`, `electric` and `AHARS`: (2, T) degrees magnetic, left and right pilot."""
-    c, log = flight.conditions, flight.log
+    c = flight.conditions
+    log = flight.log
     rng = generator('gyros', c.seed)
     true = (log['psi'] - c.runway.variation)[None]
     hours = rng.uniform(0.05, 0.3, (2, 1)) + log['t'] / 3600  # since they were set
@@ -586,7 +595,8 @@ def markers(flight) -> dict[str, np.ndarray]:
 
 def _planned(flight) -> dict[str, np.ndarray]:
     """Lamp of the transponder (0 to 1) and distances of the top of descent (nm)."""
-    c, log = flight.conditions, flight.log
+    c = flight.conditions
+    log = flight.log
     cruise = generator('cruise', c.seed).integers(28, 40) * 1000 * FOOT
     top = (cruise - c.runway.elevation) / SLOPE
     sweep = (log['t'] + generator('radar', c.seed).uniform(0, 4.8)) % 4.8 < 0.5
@@ -609,7 +619,8 @@ def _radio_columns(flight) -> dict:
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #24998bab
 def _gps_columns(flight) -> dict:
     """Columns of the group `gps`."""
-    log, run = flight.log, flight.conditions.runway
+    log = flight.log
+    run = flight.conditions.runway
     course = (run.magnetic + np.degrees(np.arctan2(-log['y'], -log['x']))) % 360
     return {
         'sim/cockpit/gps/course': course,
@@ -619,7 +630,8 @@ def _gps_columns(flight) -> dict:
 
 def traffic(conditions) -> np.ndarray:
     """Draw three other aircraft: (3, 6), x, y, height (m, frame of the runway) at the start, velocities (m/s)."""
-    rng, run = generator('traffic', conditions.seed), conditions.runway
+    rng = generator('traffic', conditions.seed)
+    run = conditions.runway
     departing = [
         run.length + rng.uniform(0, 4000),
         rng.normal(0, 50),
@@ -642,7 +654,8 @@ def traffic(conditions) -> np.ndarray:
 
 def _tcas_columns(flight) -> dict:
     """Columns of the group `tcas`, (T, 3) each."""
-    log, run = flight.log, flight.conditions.runway
+    log = flight.log
+    run = flight.conditions.runway
     x, y, height, vx, vy, climb = traffic(flight.conditions).T
     t = log['t'][:, None]
     dx = x + vx * t - log['x'][:, None]
@@ -717,7 +730,8 @@ def dials(flight) -> SimpleNamespace:
     namespace : altitude (ft) and missed_heading of the missed approach, heading of the runway (deg magnetic), vvi (T,)
         (vertical speed, ft/min), slope (T,) (altitude of the glide slope, ft), left (whether the left side is active)
     """
-    c, log = flight.conditions, flight.log
+    c = flight.conditions
+    log = flight.log
     rng = generator('dials', c.seed)
     missed = 100 * round(c.runway.elevation / FOOT / 100 + rng.choice([20, 25, 30, 40]))
     slope = (c.runway.elevation + np.maximum(AIM - log['x'], 0) * SLOPE) / FOOT
@@ -734,7 +748,8 @@ def dials(flight) -> SimpleNamespace:
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #71e9f380
 def _autopilot_columns(flight) -> dict:
     """Columns of the group `autopilot`."""
-    log, c = flight.log, flight.conditions
+    log = flight.log
+    c = flight.conditions
     m = _engaged(flight)
     d = dials(flight)
     lateral, vertical, bits = _modes(m)

@@ -451,7 +451,8 @@ def engine(flight: Flight) -> dict:
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #35b6fc2b
 def brightness(flight: Flight) -> SimpleNamespace:
     """(32,) hand settings, (32,) advice of the photocell, (4,) panel flood lights; from 0 to 1, by the light of day."""
-    c, rng = flight.conditions, _rng(flight, 'brightness')
+    c = flight.conditions
+    rng = _rng(flight, 'brightness')
     outside = c.daylight * (1 - 0.4 * c.cloud_cover)
     return SimpleNamespace(
         manual=np.clip(0.3 + 0.6 * c.daylight + rng.normal(0, 0.06, 32), 0.05, 1),
@@ -969,7 +970,8 @@ def duplicates(flights: Sequence[np.ndarray]) -> np.ndarray:
     if len({np.shape(X)[1:] for X in flights}) != 1:
         widths = sorted({np.shape(X)[1:] for X in flights})
         raise ValueError(f"flights are arrays (T, k) of one width; got {len(flights)} of widths {widths}")
-    first, firsts = {}, []
+    first = {}
+    firsts = []
     for j, columns in enumerate(zip(*(np.ascontiguousarray(np.asarray(X).T) for X in flights))):
         varies = any((x != columns[0][0]).any() for x in columns)
         key = b'|'.join(x.tobytes() for x in columns) if varies else j

@@ -592,7 +592,8 @@ class Task(_Settable, abc.ABC):
 
     def _compile(self, template: Callable) -> Callable:
         "Compile a template for the class of this task."
-        obs, act = self.obs_layout, self.act_layout
+        obs = self.obs_layout
+        act = self.act_layout
         return _kernel(template, type(self), obs.codes, act.codes, act.scalar, self.blank.dtype)
 
     def check_snapshot(self, snapshot: np.ndarray, n: int) -> np.ndarray:
@@ -665,7 +666,8 @@ class Script:
     """
 
     def __init__(self, script: Callable, read: Callable | None = None):
-        self.script, self.read = script, read
+        self.script = script
+        self.read = read
         self.reset()
 
     def reset(self):

@@ -320,7 +320,8 @@ class Pen:
     def __init__(self, image):
         from PIL import ImageDraw
 
-        self.image, self.draw = image, ImageDraw.Draw(image)
+        self.image = image
+        self.draw = ImageDraw.Draw(image)
 
     @classmethod
     def blank(cls, width: int, height: int, color: str = 'paper'):
@@ -764,7 +765,9 @@ class Panel(Pen):
             self.target(box, action)
 
 # %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #3916f0b4
-_PANEL, _MARGIN, _HEAD = (320, 300), 10, 24  # pixels: size of a panel, margin around it, height of its title
+_PANEL = (320, 300)  # pixels, size of a panel
+_MARGIN = 10  # around it
+_HEAD = 24  # height of its title
 
 
 @functools.lru_cache(64)
