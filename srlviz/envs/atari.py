@@ -23,8 +23,7 @@ import pandas as pd
 
 from ..core.views.overlays import cases_of, episode_marks, on_axis
 from ..core.names import unknown
-from ..core.files import sample_path
-from ..core.files import parse_real, table_rows, table_text, parse_whole
+from ..core.files import parse_real, parse_whole, sample_path, table_rows, table_text
 from .kernels import cached
 
 gymnasium.register_envs(ale_py)  # so that 'ALE/Pong-v5' is known
@@ -193,65 +192,20 @@ def _shipped(version: str, game: str | None, category: str | None) -> pd.DataFra
     table = table[table['versions'].str.split('|').map(lambda v: version in v)].drop(columns='versions')
     return _select_labels(table, version, game, category)
 
-# %% ../../nbs/01_envs/00_atari.ipynb #52462c45
-def _check_annotations(table: pd.DataFrame) -> pd.DataFrame:
-    """Validate a table of labels and add its missing columns.
-
-    Parameters
-    ----------
-    table : columns game, variable, address, category, kind; others of `annotations` are optional
-
-    Returns
-    -------
-    DataFrame with the columns of `annotations`; missing ones are empty
-
-    Raises
-    ------
-    ValueError : listing all faults, one a line
-    """
-    table = _fill_columns(table)
-    if faults := [
-        f"{table['game'][i]} {table['variable'][i]} (row {i}): {fault}" for i, _, fault in _table_faults(table)
-    ]:
-        raise _faults_error('the table of labels', faults)
-    return table.assign(game=table['game'].map(game_name), address=table['address'].astype(int))
-
-
+# %% ../../nbs/01_envs/00_atari.ipynb #c926db01
 _REQUIRED_COLUMNS = ('game', 'variable', 'address', 'category', 'kind')
 _COLUMNS = (*_REQUIRED_COLUMNS, 'evidence', 'object', 'axis', *_NUMBER_COLUMNS, 'when')
 
 
 def _fill_columns(table: pd.DataFrame) -> pd.DataFrame:
     "Add the missing columns of a table of labels, empty, and put all in order"
-    if missing := [c for c in _REQUIRED_COLUMNS if c not in table]:
+    missing = [c for c in _REQUIRED_COLUMNS if c not in table]
+    if missing:
         raise ValueError(
             f"a table of labels needs the columns {', '.join(_REQUIRED_COLUMNS)}; {', '.join(missing)} missing"
         )
     lacking = {c: np.nan if c in _NUMBER_COLUMNS else '' for c in _COLUMNS if c not in table}
     return table.assign(**lacking)[list(_COLUMNS)].reset_index(drop=True)
-
-
-def _faults_error(where, faults: list[str]) -> ValueError:
-    return ValueError('\n'.join([f"{len(faults)} fault{'s' if faults[1:] else ''} in {where}", *faults]))
-
-
-def _table_faults(table: pd.DataFrame) -> Iterator[tuple[int, str, str]]:
-    "Row, column and description of each fault in a complete table"
-    seen = set()
-    for i, row in enumerate(table.to_dict('records')):
-        for column, fault in _row_faults(row):
-            yield i, column, fault[:300]
-        key = (_plain_name(row['game']), row['variable'])
-        if key in seen:
-            yield i, 'variable', f"{row['game']} {row['variable']}: twice in the table"[:300]
-        seen.add(key)
-
-
-def _plain_name(game) -> str:
-    try:
-        return game_name(game)
-    except ValueError:
-        return str(game)
 
 # %% ../../nbs/01_envs/00_atari.ipynb #8fb6d81d
 def _row_faults(row: dict) -> Iterator[tuple[str, str]]:
@@ -262,10 +216,10 @@ def _row_faults(row: dict) -> Iterator[tuple[str, str]]:
         yield 'game', 'no game of ale-py'
     if not str(row['variable']):
         yield 'variable', 'a variable needs a name'
-    if isinstance(row['address'], bool) or not (
-        isinstance(row['address'], (int, np.integer)) and 0 <= row['address'] <= 127
-    ):
-        yield 'address', f"address must be a whole number from 0 to 127, got {row['address']!r}"
+    address = row['address']
+    is_whole = isinstance(address, (int, np.integer)) and not isinstance(address, bool)
+    if not is_whole or not 0 <= address <= 127:
+        yield 'address', f"address must be a whole number from 0 to 127, got {address!r}"
     for c in sorted(set(str(row['category']).split('|')) - {*CATEGORIES, 'uncategorized'}):
         yield 'category', f"{unknown('category', c, CATEGORIES)}"
     if row['kind'] not in KINDS:
@@ -274,7 +228,8 @@ def _row_faults(row: dict) -> Iterator[tuple[str, str]]:
         yield 'axis', f"axis must be x, y or empty, got {row['axis']!r}"
     numbers = {c: pd.to_numeric(row[c], errors='coerce') for c in _NUMBER_COLUMNS}
     for c in _NUMBER_COLUMNS:
-        if np.isinf(numbers[c]) or np.isnan(numbers[c]) and not pd.isna(row[c]) and row[c] != '':
+        is_empty = pd.isna(row[c]) or row[c] == ''
+        if np.isinf(numbers[c]) or np.isnan(numbers[c]) and not is_empty:
             yield c, f"{c} must be a number or empty, got {row[c]!r}"
     if not np.isnan(numbers['scale']) or not np.isnan(numbers['offset']):
         if row['axis'] == '' or row['object'] == '':
@@ -291,8 +246,56 @@ def _row_faults(row: dict) -> Iterator[tuple[str, str]]:
         if np.isnan(numbers['scale']):
             yield 'when', 'when decides about a mapping to pixels, and there is none'
 
+# %% ../../nbs/01_envs/00_atari.ipynb #52462c45
+def _plain_name(game) -> str:
+    try:
+        return game_name(game)
+    except ValueError:
+        return str(game)
+
+
+def _table_faults(table: pd.DataFrame) -> Iterator[tuple[int, str, str]]:
+    "Row, column and description of each fault in a complete table"
+    seen = set()
+    for i, row in enumerate(table.to_dict('records')):
+        for column, fault in _row_faults(row):
+            yield i, column, fault[:300]
+        key = (_plain_name(row['game']), row['variable'])
+        if key in seen:
+            yield i, 'variable', f"{row['game']} {row['variable']}: twice in the table"[:300]
+        seen.add(key)
+
+
+def _faults_error(where, faults: list[str]) -> ValueError:
+    return ValueError('\n'.join([f"{len(faults)} fault{'s' if faults[1:] else ''} in {where}", *faults]))
+
+
+def _check_annotations(table: pd.DataFrame) -> pd.DataFrame:
+    """Validate a table of labels and add its missing columns.
+
+    Parameters
+    ----------
+    table : columns game, variable, address, category, kind; others of `annotations` are optional
+
+    Returns
+    -------
+    DataFrame with the columns of `annotations`; missing ones are empty
+
+    Raises
+    ------
+    ValueError : listing all faults, one a line
+    """
+    table = _fill_columns(table)
+    faults = []
+    for i, _, fault in _table_faults(table):
+        faults.append(f"{table['game'][i]} {table['variable'][i]} (row {i}): {fault}")
+    if faults:
+        raise _faults_error('the table of labels', faults)
+    return table.assign(game=table['game'].map(game_name), address=table['address'].astype(int))
+
 # %% ../../nbs/01_envs/00_atari.ipynb #15ac355c
-_MAX_LABEL_BYTES, _MAX_FAULTS = 2**24, 20  # maximum size of a file; maximum number of faults to list
+_MAX_LABEL_BYTES = 2**24  # of a file
+_MAX_FAULTS = 20  # that are listed
 
 
 def _read_labels(path: str | Path) -> pd.DataFrame:
@@ -302,21 +305,25 @@ def _read_labels(path: str | Path) -> pd.DataFrame:
         raise ValueError(f"{path} may be cut off: it ends with a comma, without an end of line")
     rows = table_rows(text, path)
     _, header = next(rows)
-    if twice := [c for c, n in Counter(header).items() if n > 1]:
+    twice = [c for c, n in Counter(header).items() if n > 1]
+    if twice:
         raise ValueError(f"{path}, line 1: the column {twice[0]!r:.80} is there twice")
-    if odd := [c for c in header if c not in (*_COLUMNS, 'versions')]:
+    odd = [c for c in header if c not in (*_COLUMNS, 'versions')]
+    if odd:
         raise ValueError(f"{path}, line 1: {unknown('column', odd[0][:80], _COLUMNS)}")
-    if missing := [c for c in _REQUIRED_COLUMNS if c not in header]:
+    missing = [c for c in _REQUIRED_COLUMNS if c not in header]
+    if missing:
         needed = f"a table of labels needs the columns {', '.join(_REQUIRED_COLUMNS)}"
         raise ValueError(f"{path}, line 1: {needed}; {', '.join(missing)} missing")
-    lines, records = [], []
+    lines = []
+    records = []
     for line, cells in rows:
         lines.append(line)
         records.append({c: _cell(path, line, c, text) for c, text in zip(header, cells, strict=True)})
     table = _fill_columns(pd.DataFrame(records, columns=header))
-    faults = [
-        f"{path}, line {lines[i]}, column {c}: {fault}" for i, c, fault in islice(_table_faults(table), _MAX_FAULTS)
-    ]
+    faults = []
+    for i, c, fault in islice(_table_faults(table), _MAX_FAULTS):
+        faults.append(f"{path}, line {lines[i]}, column {c}: {fault}")
     if faults:
         raise _faults_error(path, faults)
     return _check_annotations(table) if len(table) else table.astype({'address': int})
@@ -348,7 +355,8 @@ def _update_gray(screen, seen, gray, gray_of_colour):
         if differs == 0:
             continue
         for c in range(screen.shape[1]):
-            word, updated = screen[r, c], np.uint64(0)
+            word = screen[r, c]
+            updated = np.uint64(0)
             if word == seen[r, c]:
                 continue
             for k in range(8):
@@ -391,7 +399,8 @@ class _GrayScreen:
     def _learn(self, ale):
         ale.getScreen(self._now)
         ale.getScreenGrayscale(self.pixels)
-        self._seen[:], self._gray_of_colour[self._now] = self._now, self.pixels
+        self._seen[:] = self._now
+        self._gray_of_colour[self._now] = self.pixels
 
     def read(self, ale) -> None:
         """Update the image from the emulator."""
@@ -451,7 +460,8 @@ class RawAtari:
         self._act(0, noops)
 
     def _use_colour_tables(self):
-        self._played, gray_of_colour = np.inf, np.full(256, -1, np.int16)
+        self._played = np.inf
+        gray_of_colour = np.full(256, -1, np.int16)
         for screen in self._last:
             screen.use_colour_table(self.ale, gray_of_colour)
 
@@ -461,7 +471,8 @@ class RawAtari:
         return self._act(self._codes[action], self.frame_skip)
 
     def _act(self, code, frames):
-        act, reward = self.ale.act, 0.0
+        act = self.ale.act
+        reward = 0.0
         for _ in range(frames - 2):
             reward += act(code)
         for screen in self._last:
@@ -558,7 +569,8 @@ def factors_of(game: str, ram, version: str = 'fixed') -> dict[str, np.ndarray]:
     ------
     ValueError : for a game without labels, or RAM of another shape or type
     """
-    table, ram = annotations(version, game), np.asarray(ram)
+    table = annotations(version, game)
+    ram = np.asarray(ram)
     if ram.shape[-1:] != (128,) or ram.dtype.kind not in 'iu':
         raise ValueError(f"ram must be (..., 128) bytes, as ale.getRAM() gives; got {ram.dtype} of shape {ram.shape}")
     if ram.dtype != np.uint8:

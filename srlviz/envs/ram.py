@@ -24,7 +24,8 @@ from .atari import SCREEN, RawAtari, annotations
 def _silence_stderr():
     "Context that discards messages of the emulator on stderr (`Illegal Instruction!`)"
     try:
-        stderr, sink = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+        stderr = os.dup(2)
+        sink = os.open(os.devnull, os.O_WRONLY)
     except OSError:
         yield
         return  # without stderr
@@ -113,7 +114,8 @@ class _FrozenEmulator:
         -------
         (len(frames), 210, 160, 3) or, without `rgb`, (len(frames), 210, 160), uint8
         """
-        ale, at = self.ale, []
+        ale = self.ale
+        at = []
         with _silence_stderr():
             if write:
                 ale.setRAM(*write)
@@ -139,13 +141,20 @@ class _FrozenEmulator:
         -------
         n_pixels, x0, y0, x1, y1, dx, dy : number of changed pixels, their box, and the displacement of the sprite
         """
-        added = lambda n: (address, (int(self.ram[address]) + n) % 256)
+
+        def added(amount):
+            return address, (int(self.ram[address]) + amount) % 256
+
         poked = self.draw(frames, added(delta), rgb=False)
         differs = poked != plain  # (frames, 210, 160)
-        f, moved = int(np.argmax(differs.any((1, 2)))), (np.nan, np.nan)
+        f = int(np.argmax(differs.any((1, 2))))
+        moved = np.nan, np.nan
         if differs[f].any():
-            others = [s for s in _SHIFTS if s != delta % 256]
-            moved = _shift(plain[f], poked[f], [self.draw(frames[f : f + 1], added(s), rgb=False)[0] for s in others])
+            others = []
+            for shift in _SHIFTS:
+                if shift != delta % 256:
+                    others.append(self.draw(frames[f : f + 1], added(shift), rgb=False)[0])
+            moved = _shift(plain[f], poked[f], others)
         return int(differs[f].sum()), *_box(differs[f]), *moved
 
     def effects(self, labels: pd.DataFrame, delta: int, frames: Sequence[int], game: str) -> pd.DataFrame:
@@ -188,13 +197,16 @@ class RAMLab:
     def restart(self, seed: int = 0, steps: int = 200) -> None:
         """Restart the game and freeze it after `steps` steps of random play."""
         steps = _whole_between('steps', steps, 0, 1_000_000, 'of four emulator frames')
-        raw, rng = self._raw, np.random.default_rng(seed)
+        raw = self._raw
+        rng = np.random.default_rng(seed)
         raw.reset()
         for t in range(steps):
             if raw.over:
                 raw.reset()
-            fire = t == 0 and 'FIRE' in raw.actions  # starts the game, if there is such an action
-            raw.step(raw.actions.index('FIRE') if fire else rng.integers(len(raw.actions)))
+            if t == 0 and 'FIRE' in raw.actions:
+                raw.step(raw.actions.index('FIRE'))  # starts the game
+            else:
+                raw.step(rng.integers(len(raw.actions)))
         self._freeze()
 
     def step(self, action: int = 0, n: int = 1) -> np.ndarray:
@@ -208,8 +220,10 @@ class RAMLab:
         return self.frame
 
     def _freeze(self):
-        self._frozen, self._effects = _FrozenEmulator(self._raw.ale), {}
-        self.ram, self.frame = self._frozen.ram, self._frozen.frame
+        self._frozen = _FrozenEmulator(self._raw.ale)
+        self._effects = {}
+        self.ram = self._frozen.ram
+        self.frame = self._frozen.frame
 
     def unpoked(self, frames: int = 1) -> np.ndarray:
         """Return the picture `frames` emulator frames later, with RAM unchanged: (210, 160, 3) uint8."""
@@ -282,15 +296,17 @@ def predict_region(recording: Recording, box: Sequence[int], *, seed: int = 0) -
     ValueError : for a box outside the screen, a recording without frames or RAM, or a region that does not change
     """
     x, ram, half = _region_steps(recording, box, np.random.default_rng(seed))
-    fit, test = (half == 0), (half == 1)
-    total = ((x[test] - (mean := x[fit].mean(0))) ** 2).sum()
+    fit = half == 0
+    test = half == 1
+    mean = x[fit].mean(0)
+    total = ((x[test] - mean) ** 2).sum()
     if not total > 0:
         where = f"nothing changes in the region {tuple(box)} over the {len(x)} steps looked at"
         raise ValueError(f"{where}; draw it where something moves")
-    scores = [
-        1 - ((x[test] - _means(x[fit], ram[fit, a], mean)[ram[test, a]]) ** 2).sum() / total
-        for a in range(ram.shape[1])
-    ]
+    scores = []
+    for a in range(ram.shape[1]):
+        predicted = _means(x[fit], ram[fit, a], mean)[ram[test, a]]
+        scores.append(1 - ((x[test] - predicted) ** 2).sum() / total)
     meta = recording.meta or {}
     labels = _labels(meta.get('game'), meta.get('version', 'fixed'))
     name = dict(zip(labels['address'], labels['variable']))

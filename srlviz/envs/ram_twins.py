@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['Drawn', 'draw', 'play_moments', 'Setter', 'moving_bytes', 'find_settable', 'searched', 'settable_variables',
-           'compared_variables', 'not_settable', 'ram_twins', 'settable_named']
+           'compared_variables', 'not_settable', 'settable_named', 'ram_twins']
 
 # %% ../../nbs/01_envs/05_ram_twins.ipynb #8a696f6d
 from collections import Counter
@@ -56,7 +56,8 @@ def draw(ale, state, frames: int, address: int | None = None, values: Sequence[i
     if address is not None and np.shape(values) != (frames,):
         raise ValueError(f'values must be {frames} numbers, one for each frame; got {values!r:.80}')
     ale.restoreSystemState(state)
-    path, screens = [], []
+    path = []
+    screens = []
     for k in range(frames):
         if address is not None:
             ale.setRAM(address, int(values[k]))
@@ -87,7 +88,8 @@ def play_moments(raw: RawAtari, n: int, *, seed: int = 0, policy=None, length: i
     """
     rng = np.random.default_rng(seed)
     wait = int(rng.integers(*_STEPS_APART))
-    lives, rows = 0, []
+    lives = 0
+    rows = []
     raw.reset(int(rng.integers(2, 31)))
     while n:
         if raw.over:
@@ -99,7 +101,8 @@ def play_moments(raw: RawAtari, n: int, *, seed: int = 0, policy=None, length: i
             if policy is not None:
                 policy.reset(int(rng.integers(2**31)))
         lives = raw.lives
-        frame, ram = np.empty(SCREEN, np.uint8), np.empty(128, np.uint8)
+        frame = np.empty(SCREEN, np.uint8)
+        ram = np.empty(128, np.uint8)
         raw.observe(frame, ram)
         if wait <= 0 and len(rows) >= max(_FIRST_STEP, length) and not raw.over:
             yield [*rows, (frame, ram, 0, 0.0)][len(rows) + 2 - length :]
@@ -126,7 +129,9 @@ class Setter:
 
     def __init__(self, raw: RawAtari, addresses: Mapping[str, int], frames: int):
         labels = annotations(game=raw.game)
-        self._ale, self._frames, self._addresses = raw.ale, frames, addresses
+        self._ale = raw.ale
+        self._frames = frames
+        self._addresses = addresses
         self._label_of = dict(zip(labels['variable'], labels['address'].tolist()))
         self.state = raw.ale.cloneSystemState()
         self.untouched = draw(raw.ale, self.state, frames)
@@ -184,6 +189,39 @@ def moving_bytes(raw: RawAtari, frames: int = 4, n: int = 6, seed: int = 0) -> p
     return pd.DataFrame(rows, columns=['variable', 'address', 'share'])
 
 # %% ../../nbs/01_envs/05_ram_twins.ipynb #ad66eeb7
+def _try_byte(raw, variable, address, frames, seen, pictures, n, seed) -> dict:
+    "Make twins by one byte, and compare them with natural play"
+    moments = []
+    values = []
+    own = []
+    twins = []
+    untouched = []
+    tried = 0
+    for m, _ in enumerate(play_moments(raw, n, seed=seed)):
+        setter = Setter(raw, {variable: address}, frames)
+        for value in natural_values(seen).tolist():
+            if value == setter.own[variable]:
+                continue
+            drawn, reason = setter.twin(variable, value)
+            tried += 1
+            if not reason:
+                moments.append(m)
+                values.append(value)
+                own.append(setter.own[variable])
+                twins.append(drawn.frame)
+                untouched.append(setter.untouched.frame)
+        setter.restore()
+    row = {'tried': tried, 'kept': len(twins)}
+    if len(twins) < _MIN_KEPT * tried or not twins:
+        return row | {'reason': 'too few twins are left: another variable moves, or the value does not arrive'}
+    result = naturalness(np.stack(twins), np.stack(untouched), moments, values, own, pictures, seen, seed=seed)
+    row |= {'auroc': round(result.auroc, 3), 'equal': round(result.equal, 3), 'compared': result.n}
+    if result.n < _MIN_COMPARED:
+        return row | {'reason': 'there are too few natural pictures to compare with'}
+    is_settable = result.looks_natural or result.equal >= _MIN_EQUAL
+    return row | {'reason': '' if is_settable else 'its pictures differ from natural play'}
+
+# %% ../../nbs/01_envs/05_ram_twins.ipynb #12aa9bf5
 def find_settable(natural: Recording, *, frames: int = 4, n: int = 40, seed: int = 0) -> pd.DataFrame:
     """Search a game for the variables that can be set.
 
@@ -210,45 +248,25 @@ def find_settable(natural: Recording, *, frames: int = 4, n: int = 40, seed: int
         addresses = dict(zip(candidates['variable'], candidates['address'].tolist()))
         for variable in annotations(game=raw.game)['variable']:
             seen = played[variable].to_numpy()
-            row = dict(game=raw.game, variable=variable, address=addresses.get(variable, -1), frames=frames)
-            row |= dict(low=int(seen.min()), high=int(seen.max()), values=' '.join(map(str, natural_values(seen))))
+            row = {
+                'game': raw.game,
+                'variable': variable,
+                'address': addresses.get(variable, -1),
+                'frames': frames,
+                'low': int(seen.min()),
+                'high': int(seen.max()),
+                'values': ' '.join(map(str, natural_values(seen))),
+            }
             if len(np.unique(seen)) < 2:
-                row |= dict(reason='it is constant in natural play')
+                row['reason'] = 'it is constant in natural play'
             elif variable not in addresses:
-                row |= dict(reason='no byte moves it alone')
+                row['reason'] = 'no byte moves it alone'
             else:
                 row |= _try_byte(raw, variable, addresses[variable], frames, seen, pictures, n, seed)
             rows.append(row)
     columns = ['game', 'variable', 'address', 'frames', 'low', 'high', 'values', 'tried', 'kept', 'auroc']
     table = pd.DataFrame(rows, columns=[*columns, 'equal', 'compared', 'reason'])
     return table.astype({'tried': 'Int64', 'kept': 'Int64', 'compared': 'Int64'})
-
-
-def _try_byte(raw, variable, address, frames, seen, pictures, n, seed) -> dict:
-    "Make twins by one byte, and compare them with natural play"
-    moments, values, own, twins, untouched = [], [], [], [], []
-    tried = 0
-    for m, _ in enumerate(play_moments(raw, n, seed=seed)):
-        setter = Setter(raw, {variable: address}, frames)
-        for value in natural_values(seen).tolist():
-            drawn, reason = setter.twin(variable, value)
-            tried += value != setter.own[variable]
-            if value != setter.own[variable] and not reason:
-                moments.append(m)
-                values.append(value)
-                own.append(setter.own[variable])
-                twins.append(drawn.frame)
-                untouched.append(setter.untouched.frame)
-        setter.restore()
-    row = dict(tried=tried, kept=len(twins))
-    if len(twins) < _MIN_KEPT * tried or not twins:
-        return row | dict(reason='too few twins are left: another variable moves, or the value does not arrive')
-    result = naturalness(np.stack(twins), np.stack(untouched), moments, values, own, pictures, seen, seed=seed)
-    row |= dict(auroc=round(result.auroc, 3), equal=round(result.equal, 3), compared=result.n)
-    if result.n < _MIN_COMPARED:
-        return row | dict(reason='there are too few natural pictures to compare with')
-    is_settable = result.looks_natural or result.equal >= _MIN_EQUAL
-    return row | dict(reason='' if is_settable else 'its pictures differ from natural play')
 
 # %% ../../nbs/01_envs/05_ram_twins.ipynb #55b96bea
 @cache
@@ -284,6 +302,73 @@ def not_settable(game: str) -> str:
     if not len(table):
         return 'its RAM was not searched yet: benchmarks/measure_twins.py does it'
     return f"of {len(table)} variables, " + '; '.join(f'{n}: {reason}' for reason, n in counts.items())
+
+# %% ../../nbs/01_envs/05_ram_twins.ipynb #7c37b00c
+def settable_named(game: str, factor: str | Sequence[str] | None) -> list[str]:
+    """Return the names of settable variables of a game: one, several, or all with None.
+
+    Raises
+    ------
+    ValueError : for a game that cannot be set, and what is no name of a settable variable
+    """
+    settable = settable_variables(game)
+    if not settable:
+        raise ValueError(f"{game_name(game)} has no twins: {not_settable(game)}")
+    return names_to_set(game_name(game), factor, settable)
+
+# %% ../../nbs/01_envs/05_ram_twins.ipynb #1d047e17
+def _is_natural(value: int, searched_row) -> bool:
+    "Whether a value is in the range of natural play, and its digits are, of a number that is stored in digits"
+    is_number = searched_row['kind'] != 'BCD' or max(divmod(value, 16)) < 10
+    return is_number and searched_row['low'] <= value <= searched_row['high']
+
+
+def _check_values(variable: str, values, searched_row) -> list[int]:
+    "Return the bytes that a variable is set to"
+    if values is None:
+        return [int(v) for v in searched_row['values'].split()]
+    if isinstance(values, str):
+        if values != 'own':
+            raise ValueError(f"values are bytes, None or 'own'; got {values!r:.80}")
+        return []
+    chosen = [check_whole(v, f'a value of {variable}', 0, 255) for v in np.ravel(values).tolist()]
+    if not any(_is_natural(v, searched_row) for v in chosen):
+        limits = f"{searched_row['low']} to {searched_row['high']}"
+        raise ValueError(f"values of {variable} are {limits} in natural play; got {values!r:.80}")
+    return chosen
+
+# %% ../../nbs/01_envs/05_ram_twins.ipynb #213a6881
+class _NaturalPlay:
+    "Pictures of play, with which twins of some variables are compared"
+
+    def __init__(self, recording: Recording, variables: Sequence[str]):
+        self._pictures = np.concatenate([np.asarray(e.obs['frame'])[..., 0] for e in recording])
+        played = recording.steps()
+        self._values = {v: played[v].to_numpy() for v in variables}
+
+    def select(self, variable: str, made: dict[int, Drawn], untouched: Drawn) -> dict[int, Drawn]:
+        "Return the twins of a moment whose changed region equals that of a picture with the same value"
+        changed = [drawn.frame != untouched.frame for drawn in made.values()]
+        if variable not in self._values or not np.any(changed):
+            return made
+        box = changed_region(np.any(changed, axis=0))
+        kept = {}
+        for value, drawn in made.items():
+            natural = self._pictures[self._values[variable] == value][:_MAX_COMPARED]
+            is_untouched = (drawn.frame == untouched.frame).all()
+            if is_untouched or len(natural) and unmatched_lines(drawn.frame, box, natural) == 0:
+                kept[value] = drawn
+        return kept
+
+# %% ../../nbs/01_envs/05_ram_twins.ipynb #17a8007c
+def _episode(game: str, history: list[tuple], drawn: Drawn) -> Episode:
+    "An episode of the rows before the moment, and the moment"
+    frames, ram, actions, rewards = zip(*history, (drawn.frame, drawn.ram, 0, 0.0))
+    ram = np.stack(ram)
+    labels = annotations(game=game)
+    factors = {v: ram[:, a] for v, a in zip(labels['variable'], labels['address'])}
+    obs = {'frame': np.stack(frames)[..., None], 'ram': ram}
+    return Episode(obs, np.array(actions, np.int64), np.array(rewards, np.float32), factors)
 
 # %% ../../nbs/01_envs/05_ram_twins.ipynb #ab946ddb
 def ram_twins(
@@ -335,7 +420,9 @@ def ram_twins(
     addresses = {v: int(table['address'][v]) for v in variables}
     frames = int(table['frames'].iloc[0])
     play = None if natural is None else _NaturalPlay(natural, compared_variables(game))
-    episodes, rows, left_out = [], [], Counter()
+    episodes = []
+    rows = []  # moment, variable and value of each
+    left_out = Counter()
     with reused_emulator(game) as raw, _silence_stderr(), Bar(total=n, desc=raw.game, disable=not progress) as bar:
         for m, history in enumerate(play_moments(raw, n, seed=seed, policy=policy, length=length)):
             setter = Setter(raw, addresses, frames)
@@ -363,72 +450,8 @@ def ram_twins(
             setter.restore()
             bar.update()
     counts = [(*key, count) for key, count in left_out.items() if count]
-    columns = dict(name=game_name(game), hz=60 / 4, factors=about, meta=meta)
-    return Twins.build(episodes, *zip(*rows), left_out=counts, **columns)
-
-
-class _NaturalPlay:
-    "Pictures of play, with which twins of some variables are compared"
-
-    def __init__(self, recording: Recording, variables: Sequence[str]):
-        self._pictures = np.concatenate([np.asarray(e.obs['frame'])[..., 0] for e in recording])
-        played = recording.steps()
-        self._values = {v: played[v].to_numpy() for v in variables}
-
-    def select(self, variable: str, made: dict[int, Drawn], untouched: Drawn) -> dict[int, Drawn]:
-        "Return the twins of a moment whose changed region equals that of a picture with the same value"
-        changed = [drawn.frame != untouched.frame for drawn in made.values()]
-        if variable not in self._values or not np.any(changed):
-            return made
-        box = changed_region(np.any(changed, axis=0))
-        kept = {}
-        for value, drawn in made.items():
-            natural = self._pictures[self._values[variable] == value][:_MAX_COMPARED]
-            is_untouched = (drawn.frame == untouched.frame).all()
-            if is_untouched or len(natural) and unmatched_lines(drawn.frame, box, natural) == 0:
-                kept[value] = drawn
-        return kept
-
-
-def settable_named(game: str, factor: str | Sequence[str] | None) -> list[str]:
-    """Return the names of settable variables of a game: one, several, or all with None.
-
-    Raises
-    ------
-    ValueError : for a game that cannot be set, and what is no name of a settable variable
-    """
-    settable = settable_variables(game)
-    if not settable:
-        raise ValueError(f"{game_name(game)} has no twins: {not_settable(game)}")
-    return names_to_set(game_name(game), factor, settable)
-
-
-def _check_values(variable: str, values, searched_row) -> list[int]:
-    "Return the bytes that a variable is set to"
-    if values is None:
-        return [int(v) for v in searched_row['values'].split()]
-    if isinstance(values, str):
-        if values != 'own':
-            raise ValueError(f"values are bytes, None or 'own'; got {values!r:.80}")
-        return []
-    chosen = [check_whole(v, f'a value of {variable}', 0, 255) for v in np.ravel(values).tolist()]
-    if not any(_is_natural(v, searched_row) for v in chosen):
-        limits = f"{searched_row['low']} to {searched_row['high']}"
-        raise ValueError(f"values of {variable} are {limits} in natural play; got {values!r:.80}")
-    return chosen
-
-
-def _is_natural(value: int, searched_row) -> bool:
-    "Whether a value is in the range of natural play, and its digits are, of a number that is stored in digits"
-    is_number = searched_row['kind'] != 'BCD' or max(divmod(value, 16)) < 10
-    return is_number and searched_row['low'] <= value <= searched_row['high']
-
-
-def _episode(game: str, history: list[tuple], drawn: Drawn) -> Episode:
-    "An episode of the rows before the moment, and the moment"
-    frames, ram, actions, rewards = zip(*history, (drawn.frame, drawn.ram, 0, 0.0))
-    ram = np.stack(ram)
-    labels = annotations(game=game)
-    factors = {v: ram[:, a] for v, a in zip(labels['variable'], labels['address'])}
-    obs = {'frame': np.stack(frames)[..., None], 'ram': ram}
-    return Episode(obs, np.array(actions, np.int64), np.array(rewards, np.float32), factors)
+    moments, factors, set_to = zip(*rows)
+    name = game_name(game)
+    return Twins.build(
+        episodes, moments, factors, set_to, left_out=counts, name=name, hz=60 / 4, factors=about, meta=meta
+    )

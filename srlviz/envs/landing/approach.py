@@ -46,7 +46,8 @@ class Perturbation:
     high: float = 1.0
 
 
-PAPER_FLIGHTS, MAX_EVENTS = 8011, 12
+PAPER_FLIGHTS = 8011
+MAX_EVENTS = 12
 _FIRE = 'engine {} is on fire; it seizes after 15 s divided by the severity'
 _GLS = 'the autopilot has lost the glide slope and keeps its last rate of descent'
 _BIRD = 'a bird has struck an engine: fan speed, thrust, heat, vibration, drag; from severity 0.6 the engine is lost'
@@ -180,7 +181,10 @@ LIMITS = dict(  # of the conditions: from, to, unit
 )
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #9932c15f
-NM, KNOT, FOOT, INHG = 1852.0, 1852 / 3600, 0.3048, 33.86389  # m, m/s, m, hPa
+NM = 1852.0  # m
+KNOT = 1852 / 3600  # m/s
+FOOT = 0.3048  # m
+INHG = 33.86389  # hPa
 
 
 def _daylight_at(hour: float, latitude: float) -> float:
@@ -284,7 +288,8 @@ def _draw_weather(rng: np.random.Generator, runway: Runway) -> dict:
     haze = rng.random()
     wet = rng.random() <= 0.3
     dry = rng.random()
-    freezing, subtropical = c['temperature'] < 1, 12 < abs(runway.lat) < 33
+    freezing = c['temperature'] < 1
+    subtropical = 12 < abs(runway.lat) < 33
     c['visibility'] = _draw_uniform(rng, 'fog' if haze < 0.15 else 'haze' if haze < 0.4 else 'clear')
     c['precipitation'] = 'none' if not wet else 'snow' if freezing else 'rain'
     c['intensity'] = _draw_uniform(rng, 'intensity') * wet
@@ -402,8 +407,11 @@ def _load(rate: int):
 HZ = 5  # rows a second
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #38bab624
-RATE, _CONTROL = 120, 2  # steps of dynamics a second, steps per step of control
-_POUND, _FT3, _PSF = 0.45359237, 515.379, 0.478803  # kg; kg/m3 per slug/ft3; hPa per psf
+RATE = 120  # steps of dynamics a second
+_CONTROL = 2  # of them per step of control
+_POUND = 0.45359237  # kg
+_FT3 = 515.379  # kg/m3 per slug/ft3
+_PSF = 0.478803  # hPa per psf
 _READ = dict(
     lat=('position/lat-geod-deg', 1),
     lon=('position/long-gc-deg', 1),
@@ -509,7 +517,8 @@ class _Aeroplane:
     "A flight dynamics engine, trimmed at the start of an approach"
 
     def __init__(self, c: Conditions):
-        self.fdm, self.nodes = _load(RATE), {}
+        self.fdm = _load(RATE)
+        self.nodes = {}
         self.manager = self.fdm.get_property_manager()
         for path, value in _initial_properties(c).items():
             self.fdm.set_property_value(path, value)
@@ -590,12 +599,18 @@ class _World:
         self.values = dict.fromkeys(PERTURBATIONS, 0.0)
         self.active = {}
         self.applied = set()
-        self.pending, rng = list(c.events), np.random.default_rng([7, c.seed])
-        self.waves = [(2 * math.pi / float(rng.uniform(*p)), float(rng.uniform(0, 2 * math.pi))) for p in _GUSTS]
+        self.pending = list(c.events)
+        rng = np.random.default_rng([7, c.seed])
+        self.waves = []  # rad/s, and phase
+        for shortest, longest in _GUSTS:
+            period = float(rng.uniform(shortest, longest))
+            self.waves.append((2 * math.pi / period, float(rng.uniform(0, 2 * math.pi))))
         self.bird = int(rng.integers(2))  # the engine that meets one
         self.read_feet = plane.reader('position/h-agl-ft')
-        self.to_north, self.to_east = (-f(math.radians(c.wind_from)) * KNOT / FOOT for f in (math.cos, math.sin))
-        self.write_wind = [plane.writer(f'atmosphere/wind-{d}-fps') for d in ('north', 'east')]
+        self.to_north = -math.cos(math.radians(c.wind_from)) * KNOT / FOOT
+        self.to_east = -math.sin(math.radians(c.wind_from)) * KNOT / FOOT
+        self.write_north = plane.writer('atmosphere/wind-north-fps')
+        self.write_east = plane.writer('atmosphere/wind-east-fps')
         plane.set_property('atmosphere/turb-type', 0)
 
     def step(self, t: float) -> None:
@@ -605,8 +620,9 @@ class _World:
         for name, e in self.active.items():
             grown = min(1.0, (t - e.time) / _MECHANISM.ice_time) if name.startswith('frm_ice') else 1.0
             self.values[name] = e.value * grown
-        for write, feet in zip(self.write_wind, self.wind(t)):
-            write(feet)
+        north, east = self.wind(t)
+        self.write_north(north)
+        self.write_east(east)
         if t and len(self.applied) < len(self.active):  # engines ignore a cutoff before the first step
             self._apply_failures(t)
         for name, side in (('frm_ice', 'left'), ('frm_ice2', 'right')):
@@ -646,24 +662,23 @@ class _World:
 
     def _apply_failures(self, t):
         "Apply the failures that happen once, at their onset or some time after it"
+        set_property = self.plane.set_property
         for name, e in self.active.items():
-            if name in self.applied or name.startswith('rel_engfir') and t - e.time < _MECHANISM.fire_time / e.value:
+            is_fire = name.startswith('rel_engfir')
+            if name in self.applied or is_fire and t - e.time < _MECHANISM.fire_time / e.value:
                 continue
             self.applied.add(name)
             if name.startswith('rel_engfai'):
                 self._cut_off_engine(int(name[-1]))
-            elif name.startswith('rel_engfir'):
+            elif is_fire:
                 self._cut_off_engine(int(name[-1]), seize=True)
             elif name == 'rel_bird_strike':
                 self._strike_engine(e.value)
             elif name == 'turbulence':
-                self.plane.set_property(
-                    'atmosphere/turbulence/milspec/windspeed_at_20ft_AGL-fps', _MECHANISM.turbulence * e.value
-                )
-                self.plane.set_property(
-                    'atmosphere/turbulence/milspec/severity', max(1, round(_MECHANISM.rough * e.value))
-                )
-                self.plane.set_property('atmosphere/turb-type', 4)
+                milspec = 'atmosphere/turbulence/milspec'
+                set_property(f'{milspec}/windspeed_at_20ft_AGL-fps', _MECHANISM.turbulence * e.value)
+                set_property(f'{milspec}/severity', max(1, round(_MECHANISM.rough * e.value)))
+                set_property('atmosphere/turb-type', 4)
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #86bf4ac3
 _PLACE = ('lat', 'lon', 'vn', 've')  # rotated into the frame of the runway
@@ -831,15 +846,14 @@ def _engine(log: dict, i: int) -> dict:
     n1, n2, fire, bird = (log[f'{name}{i}'] for name in ('n1_', 'n2_', 'rel_engfir', 'bird_'))
     running = (log[f'fuel_flow_{i}'] > 0) & (n2 > _GAUGE.core)
     exhaust = np.where(running, _GAUGE.egt + _GAUGE.egt_n1 * n1, _GAUGE.egt_off + _GAUGE.egt_n1_off * n1)
+    exhaust = exhaust + log['temperature'] + _GAUGE.egt_fire * fire + _GAUGE.egt_bird * bird * running
     oil = np.maximum(0, _GAUGE.oil_n2 * n2 + _GAUGE.oil) * (1 - _GAUGE.oil_fire * fire)
     warm = np.where(running, _GAUGE.warm + _GAUGE.warm_n2 * n2, _GAUGE.cold) + _GAUGE.warm_fire * fire
     return {
         f'running_{i}': running * 1.0,
         f'fire_{i}': (fire > 0) * 1.0,
         f'epr_{i}': 1 + _GAUGE.pressure * (n1 / 100) ** 2 * np.where(running, 1, _GAUGE.pressure_off),
-        f'egt_{i}': lag(
-            exhaust + log['temperature'] + _GAUGE.egt_fire * fire + _GAUGE.egt_bird * bird * running, _GAUGE.egt_lag
-        ),
+        f'egt_{i}': lag(exhaust, _GAUGE.egt_lag),
         f'vibration_{i}': np.minimum(n1 / 100 * (_GAUGE.shake + _GAUGE.shake_bird * bird), 5.0),
         f'oil_pressure_{i}': lag(oil, _GAUGE.oil_lag),
         f'oil_temperature_{i}': lag(warm, _GAUGE.warm_lag),
@@ -909,7 +923,8 @@ class Flight:
         return len(self.log['t'])
 
     def __repr__(self):
-        c, why = self.conditions, f' ({self.reason})' if self.reason else ''
+        c = self.conditions
+        why = f' ({self.reason})' if self.reason else ''
         return (
             f"Flight({c.runway.key}, seed {c.seed}: {self.outcome}{why} after {self.log['t'][-1]:.1f} s, "
             f"{len(c.events)} perturbations)"
@@ -990,7 +1005,8 @@ def fly_approach(conditions: Conditions) -> Flight:
     """
     if not isinstance(conditions, Conditions):
         raise ValueError(f"conditions come from draw_conditions; got {conditions!r}")
-    run, plane = conditions.runway, _Aeroplane(conditions)
+    run = conditions.runway
+    plane = _Aeroplane(conditions)
     world = _World(conditions, plane)
     plane.enter_wind(run.heading, *world.wind(0.0))
     world.step(0.0)
@@ -1016,7 +1032,8 @@ def fly_approach(conditions: Conditions) -> Flight:
 
     for k in range(int(TIME_LIMIT * RATE)):
         if k % _CONTROL == 0:
-            t, previous_phase = k * dt, autopilot.phase
+            t = k * dt
+            previous_phase = autopilot.phase
             seen = control(t)
             if k % (RATE // HZ) == 0:
                 flight_log.add(seen, autopilot, world.values)

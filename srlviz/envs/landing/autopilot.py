@@ -292,7 +292,8 @@ class Autopilot:
         if self.phase == 2:
             return self._roll(t, seen, broken)
         if self.phase == 0 and seen.height < _GAIN.flare_height:
-            self.phase, self.sink = 1, seen.climb
+            self.phase = 1
+            self.sink = seen.climb
         self._fly(dt, seen, broken, wind)
 
     def _fly(self, dt, seen, broken, wind):
@@ -321,9 +322,16 @@ class Autopilot:
     def _touch(self, t, seen):
         self.phase = 2
         crab = angle_difference(self.heading, seen.psi)
-        state = dict(t=t, x=seen.x, y=seen.y, sink=-seen.climb, airspeed=seen.airspeed)
-        state |= dict(phi=seen.phi, theta=seen.theta, crab=crab)
-        self.touchdown = {name: float(value) for name, value in state.items()}
+        self.touchdown = {
+            't': float(t),
+            'x': float(seen.x),
+            'y': float(seen.y),
+            'sink': float(-seen.climb),
+            'airspeed': float(seen.airspeed),
+            'phi': float(seen.phi),
+            'theta': float(seen.theta),
+            'crab': float(crab),
+        }
 
     def _roll(self, t, seen, broken):
         since = t - self.touchdown['t']

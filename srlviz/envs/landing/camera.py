@@ -131,7 +131,10 @@ def _view_of(
     if not all(map(math.isfinite, (x, y, height, psi, theta, phi))):
         given = f'x {x}, y {y}, height {height}, psi {psi}, theta {theta}, phi {phi}'
         raise ValueError(f"place and attitude of a camera must be finite, got {given}")
-    (cp, sp), (ct, st), (cb, sb) = ((math.cos(a), math.sin(a)) for a in np.radians((psi, theta, phi)))
+    psi, theta, phi = np.radians((psi, theta, phi))
+    cp, sp = math.cos(psi), math.sin(psi)
+    ct, st = math.cos(theta), math.sin(theta)
+    cb, sb = math.cos(phi), math.sin(phi)
     f = np.array([ct * cp, ct * sp, st])
     r = np.array([-sp, cp, 0])
     u = np.array([-st * cp, -st * sp, ct])
@@ -160,7 +163,8 @@ def _project(view: _View, points: np.ndarray) -> np.ndarray:
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #d5fc1d31
 _SHELLS = tuple(1500 * 1.0688**k for k in range(60))
-_AZIMUTHS, _SPREAD = 640, 1.25
+_AZIMUTHS = 640
+_SPREAD = 1.25
 
 
 @kernel
@@ -248,7 +252,8 @@ def _ground_colour(s, tile, near, far, relief, view, dx, dy, dz, distance, rise,
         fine = cloudy_level(tile, x * (1 / 0.9) + 17, y * (1 / 0.9), max(0, int(lod + 0.6))) - 0.5
     land = land_at(near, far, x + 30 * coarse + 6 * fine, y - 30 * coarse + 9 * fine, wide, long, lod + coarse, ux, uy)
     c = (land[0] * (1 / 255), land[1] * (1 / 255), land[2] * (1 / 255))
-    light, water = land[3] * (1 / 255), land[4] * (1 / 255)
+    light = land[3] * (1 / 255)
+    water = land[4] * (1 / 255)
     wx = max(long * abs(ux), wide * abs(uy)) + 1e-3
     wy = max(wide * abs(ux), long * abs(uy)) + 1e-3
     grain = (0.36 * coarse + 0.42 * fine) * (1 - water)
@@ -332,7 +337,8 @@ def _paint(img, view, s, tile, near, far, relief, shells, ground, highest, lamp)
     r = view.right
     u = view.up
     zoom = view.zoom
-    pixel, level = 1 / (N * zoom), math.hypot(f[0], f[1]) + 1e-9
+    pixel = 1 / (N * zoom)
+    level = math.hypot(f[0], f[1]) + 1e-9
     inside = _cloud_depth(s, tile, view)
     night = max(0.0, 1 - 3.2 * s.day)
     milk = mix(s.cloud, s.under, 0.5)
@@ -368,14 +374,18 @@ def _paint(img, view, s, tile, near, far, relief, shells, ground, highest, lamp)
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #fc61f268
 def _box_faces(x, y, z, length, width, height, colour: tuple, lit: float) -> list[tuple]:
     "Return five faces of a box centred at x, y with its base at z, m: corners (4, 3), normal, colour, light."
-    a, b, c, d = ((x + i * length / 2, y + j * width / 2) for i, j in ((-1, -1), (1, -1), (1, 1), (-1, 1)))
-    sides = [((*p, z), (*q, z), (*q, z + height), (*p, z + height)) for p, q in ((a, b), (b, c), (c, d), (d, a))]
-    outward = ((0, -1, 0), (1, 0, 0), (0, 1, 0), (-1, 0, 0))
-    walls = [(face, out, colour, lit) for face, out in zip(sides, outward)]
-    roof = tuple((*p, z + height) for p in (a, b, c, d))
-    return [*walls, (roof, (0, 0, 1), tuple(0.85 * k for k in colour), 0.0)]
+    left, right = x - length / 2, x + length / 2
+    near, far = y - width / 2, y + width / 2
+    a, b, c, d = (left, near), (right, near), (right, far), (left, far)  # of the base
+    top = z + height
+    faces = []
+    for p, q, outward in ((a, b, (0, -1, 0)), (b, c, (1, 0, 0)), (c, d, (0, 1, 0)), (d, a, (-1, 0, 0))):
+        wall = (*p, z), (*q, z), (*q, top), (*p, top)
+        faces.append((wall, outward, colour, lit))
+    roof = (*a, top), (*b, top), (*c, top), (*d, top)
+    return [*faces, (roof, (0, 0, 1), tuple(0.85 * k for k in colour), 0.0)]
 
-
+# %% ../../../nbs/01_envs/landing/07_camera.ipynb #c30d0216
 def _airport_boxes(L: float, side: float) -> list[tuple]:
     "Return the boxes of an airport whose runway is L m long; `side` is that of the apron"
     d = np.random.default_rng(int(L * 10) + 7)
@@ -394,7 +404,8 @@ def _airport_boxes(L: float, side: float) -> list[tuple]:
         boxes.append((x, side * 372, 1.5, 5, 38, 4.5, (0.88, 0.88, 0.9), 0.1))
         boxes.append((x, side * 366, 2.2, 32, 5, 1.2, (0.8, 0.8, 0.82), 0.0))
     for k in range(9):  # houses
-        x, y = d.uniform(0.2, 0.85) * L, side * d.uniform(480, 620)
+        x = d.uniform(0.2, 0.85) * L
+        y = side * d.uniform(480, 620)
         length = d.uniform(15, 60)
         width = d.uniform(15, 40)
         height = d.uniform(5, 11)
@@ -403,14 +414,23 @@ def _airport_boxes(L: float, side: float) -> list[tuple]:
     return boxes
 
 
+class _Faces(NamedTuple):
+    "Faces of buildings: corners (n, 4, 3), outward (n, 3), colours by day and light (n, 3), light at night (n,)."
+
+    corners: np.ndarray
+    outward: np.ndarray
+    colours: np.ndarray
+    lit: np.ndarray
+
+
 @functools.lru_cache(4)
-def _buildings(s: Scene) -> tuple[np.ndarray, ...]:
-    "Faces of the airport: corners (n, 4, 3), outward (n, 3), colours by day and light (n, 3), light at night (n,)."
+def _buildings(s: Scene) -> _Faces:
+    "Faces of the airport."
     faces = [face for box in _airport_boxes(s.length, s.side) for face in _box_faces(*box)]
     corners, outward, colours, lit = (np.array(v, float) for v in zip(*faces))
     sun = np.array(s.sunlight) * np.maximum(0, outward @ np.array(s.sun))[:, None] / max(0.3, s.sun[2])
     shade = np.array(s.shade) * (0.75 + 0.25 * outward[:, 2:])
-    return corners, outward, colours * (shade + sun), lit * max(0.0, 1 - 3.2 * s.day)
+    return _Faces(corners, outward, colours * (shade + sun), lit * max(0.0, 1 - 3.2 * s.day))
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #a4c6a04c
 @kernel
@@ -552,18 +572,32 @@ def _expose(img, glare, halo, bleed, tile, left, right, white, seed, tick, noise
             out[j, i, 2] = int(255 * min(1.0, max(0.0, c[2] + grain)) + 0.5)
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #6a50e7ce
+class _Shared(NamedTuple):
+    "What all frames of a flight share."
+
+    scene: Scene
+    tile: np.ndarray  # noise
+    near: np.ndarray  # maps of the ground, see `terrain.maps`
+    far: np.ndarray
+    height: np.ndarray
+    relief: np.ndarray  # sunlight on the hills
+    lamps: np.ndarray
+    faces: _Faces
+
+
 @functools.lru_cache(2)
-def _shared_parts(conditions) -> tuple:
-    "Compute what all frames of a flight share: scene, noise, maps, sunlight on the hills, lights, buildings."
+def _shared_parts(conditions) -> _Shared:
+    "Compute what all frames of a flight share."
     s = scene_of(conditions)
-    near, far, height = maps(place_of(conditions.runway, conditions.ground))
+    place = place_of(conditions.runway, conditions.ground)
+    near, far, height = maps(place)
     down, along = np.gradient(height, FAR[1])
     steep = (s.sun[2] - along * s.sun[0] - down * s.sun[1]) / np.sqrt(1 + along**2 + down**2) / max(0.22, s.sun[2])
     relief = np.clip(steep, 0.12, 1.7).astype(np.float32)
     lamps = airfield_lights(s)
     if s.day < 0.3:
-        lamps = np.concatenate([lamps, town_lights(place_of(conditions.runway, conditions.ground))])
-    return s, cloudy_tile(), near, far, relief, height, np.array(_SHELLS), lamps, _buildings(s)
+        lamps = np.concatenate([lamps, town_lights(place)])
+    return _Shared(s, cloudy_tile(), near, far, height, relief, lamps, _buildings(s))
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #8f86875b
 NOISE = 0.005  # standard deviation of the sensor at night, of a full scale of 1
@@ -592,36 +626,41 @@ def _draw(
     conditions, view: _View, t: float, speed: float, lights: bool, ice: tuple[float, float], bird: float = 0.0
 ) -> np.ndarray:
     "Draw a picture, uint8 (size, size, 3)."
-    s, tile, near, far, relief, height, shells, lamps, (corners, outward, colours, lit) = _shared_parts(conditions)
+    shared = _shared_parts(conditions)
+    s = shared.scene
+    tile = shared.tile
     N = view.size
     night = 1 - s.day
     c = conditions
     img, glare = np.zeros((2, N, N, 3), np.float32)
-    out = np.empty((N, N, 3), np.uint8)
-    halo = np.zeros((max(8, N // 4), max(8, N // 4), 3), np.float32)
+    shells = np.array(_SHELLS)
     ground, highest = np.empty((2, _AZIMUTHS, shells.size), np.float32)
-    _skyline(view, height, shells, ground, highest)
-    inside = _paint(img, view, s, tile, near, far, relief, shells, ground, highest, max(0.0, 1 - 2.5 * s.day))
-    order = np.argsort(-((corners.mean(1) - (view.x, view.y, view.z)) ** 2).sum(1), kind='stable')
-    _draw_faces(img, view, s, tile, corners, outward, colours, lit, order, inside)
+    _skyline(view, shared.height, shells, ground, highest)
+    lamp = max(0.0, 1 - 2.5 * s.day)
+    inside = _paint(img, view, s, tile, shared.near, shared.far, shared.relief, shells, ground, highest, lamp)
+    away = ((shared.faces.corners.mean(1) - (view.x, view.y, view.z)) ** 2).sum(1)
+    order = np.argsort(-away, kind='stable')
+    _draw_faces(img, view, s, tile, *shared.faces, order, inside)
     thick = min(1.0, 1500 / s.clear)
     gain = 0.022 + 0.9 * night**1.5 + 0.3 * thick * s.day
     reach = 3.9 - 1.7 * night
-    _draw_lamps(glare, view, s, tile, _lamps_on(lamps, view, lights, s.day), gain, reach, inside)
+    _draw_lamps(glare, view, s, tile, _lamps_on(shared.lamps, view, lights, s.day), gain, reach, inside)
+    halo = np.zeros((max(8, N // 4), max(8, N // 4), 3), np.float32)
     bleed = 0.0 if s.day > 0.6 and thick < 0.3 else 1.2 * (0.25 * night + 0.9 * thick)
     if bleed > 0:
         spread_lights(glare, halo, np.empty_like(halo))
     tick = int(round(20 * t))
-    wet = c.precipitation != 'none' and c.intensity > 0
-    if wet:
+    falls = c.precipitation != 'none' and c.intensity > 0
+    is_snow = c.precipitation == 'snow'
+    if falls:
         u, v = _flight_path_pixel(view)
-        snow = c.precipitation == 'snow'
-        bright = (0.34 if snow else 0.12) * (s.day + 0.35 * night)
-        precipitate(img, u, v, float(speed), snow, float(c.intensity), bright, s.seed, tick)
+        bright = (0.34 if is_snow else 0.12) * (s.day + 0.35 * night)
+        precipitate(img, u, v, float(speed), is_snow, float(c.intensity), bright, s.seed, tick)
     white = 0.92 * s.day + 0.10 * night
     noise = NOISE * max(0.0, 1 - 2 * s.day)
+    out = np.empty((N, N, 3), np.uint8)
     _expose(img, glare, halo, bleed, tile, float(ice[0]), float(ice[1]), white, s.seed, tick, noise, out)
-    if wet and not snow:
+    if falls and not is_snow:
         wet_glass(out, out.copy(), float(c.intensity), s.seed, float(t))
     if bird > 0:
         splash(out, tile, float(bird), s.seed, s.day)

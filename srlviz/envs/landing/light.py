@@ -63,7 +63,8 @@ class Scene(NamedTuple):
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #b7b1a9d9
 def _sun(runway, hour: float, daylight: float) -> tuple[float, np.ndarray]:
     "Return the elevation of the sun in degrees, at an equinox, and its direction in the frame of the runway."
-    lat, turn = math.radians(runway.lat), math.radians(15 * (hour - 12))
+    lat = math.radians(runway.lat)
+    turn = math.radians(15 * (hour - 12))
     up = math.cos(lat) * math.cos(turn)
     south = math.sin(lat) * math.cos(turn)
     west = math.sin(turn)
@@ -87,7 +88,8 @@ def _between(x: float, *stops) -> np.ndarray:
 
 def _name(name: str) -> tuple[int, int, int]:
     "Return the two digits of a runway's name and its letter, as numbers of painted characters"
-    number, letter = int(name.rstrip('LCR')), name.lstrip('0123456789')
+    number = int(name.rstrip('LCR'))
+    letter = name.lstrip('0123456789')
     return number // 10, number % 10, 'LCR'.index(letter) + 10 if letter else -1
 
 
@@ -315,7 +317,8 @@ def haze(s, c, dx, dy, distance):
     return mix(clear_sky(s, to_sun(s, dx, dy), 0.0), c, math.exp(-3.912 * distance / s.clear))
 
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #18420703
-PAPI_X, _PAPI_ANGLES = 300.0, (3.5, 3 + 1 / 6, 2 + 5 / 6, 2.5)
+PAPI_X = 300.0
+_PAPI_ANGLES = (3.5, 3 + 1 / 6, 2 + 5 / 6, 2.5)
 
 
 def papi(angle: float) -> np.ndarray:
@@ -427,7 +430,8 @@ def _streak(img, u, v, du, dv, bright):
 def precipitate(img, u0, v0, speed, snow, amount, bright, seed, tick):
     "Draw rain or snow, seen from an aircraft that flies towards the pixel u0, v0."
     N = img.shape[0]
-    n, fall = int((220 if snow else 200) * amount), (2.0 if snow else 9.0)
+    n = int((220 if snow else 200) * amount)
+    fall = 2.0 if snow else 9.0
     for k in range(n):
         turn = 6.2832 * hashed(k, tick, seed)
         far = 0.05 + 0.75 * math.sqrt(hashed(k, tick, seed + 1))

@@ -27,7 +27,11 @@ def generator(word: str, *seed: int) -> np.random.Generator:
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #8f158795
 SETS = ('nav1', 'nav2', 'adf1', 'adf2', 'gps', 'gps2', 'dme', 'fms1', 'fms2', 'fms3', 'fms4', 'fms5')
-NAV1, NAV2, GPS, _GPS2, DME = 0, 1, 4, 5, 6
+NAV1 = 0
+NAV2 = 1
+GPS = 4
+_GPS2 = 5
+DME = 6
 _TYPES = dict(NDB=2, VOR=4, ILS=8, GPS=512, DME=1024)  # of a beacon, as X-Plane numbers them
 _MARKERS = dict(outer=7000.0, middle=1050.0, inner=300.0)  # m before the threshold, about as in ICAO Annex 10
 ANGLE = 3.0  # of the glide slope, deg
@@ -149,7 +153,8 @@ def sight(flight, b: SimpleNamespace) -> SimpleNamespace:
     namespace of (T, 12) : distance (m over the ground), bearing (deg true), relative (deg from the nose), along (deg
         from the course of the runway), has_signal (bool)
     """
-    log, run = flight.log, flight.conditions.runway
+    log = flight.log
+    run = flight.conditions.runway
     dx = b.x - log['x'][:, None]
     dy = b.y - log['y'][:, None]
     along = np.degrees(np.arctan2(dy, dx))
@@ -225,7 +230,8 @@ def _ranging(flight, s: SimpleNamespace, b: SimpleNamespace, error=0.0) -> tuple
 
     `error`, m, is added to the range. Source: Collins IND-42A (US Army TM 1-1510-225-10): no time below 50 kt.
     """
-    log, turned = flight.log, np.radians(flight.conditions.runway.heading)
+    log = flight.log
+    turned = np.radians(flight.conditions.runway.heading)
     vx = log['vn'] * np.cos(turned) + log['ve'] * np.sin(turned)
     vy = log['ve'] * np.cos(turned) - log['vn'] * np.sin(turned)
     dx = b.dme_x - log['x'][:, None]
@@ -287,7 +293,8 @@ def waves(rng: np.random.Generator, size: float, length: float):
 
 def around(rng: np.random.Generator, size: float):
     """Draw a smooth random function of a direction in degrees, with standard deviation `size`."""
-    turns, phase = np.array([1, 2, 3, 9]), rng.uniform(0, 2 * np.pi, 4)
+    turns = np.array([1, 2, 3, 9])
+    phase = rng.uniform(0, 2 * np.pi, 4)
     part = size * np.sqrt([0.8, 0.6, 0.4, 0.2])
     return lambda degrees: (part * np.cos(np.radians(np.multiply.outer(degrees, turns)) + phase)).sum(-1)
 
@@ -317,12 +324,22 @@ def _beacon_errors(conditions, s: SimpleNamespace, b: SimpleNamespace, x) -> tup
     """
     run = conditions.runway
     rng = generator(f'errors of {run.airport}/{run.name}')
-    beam, slope = (
-        rng.normal(0, _SPREADS[kind].beacon) + waves(rng, _SPREADS[bend].beacon, _BEND_LENGTH)(x)
-        for kind, bend in (('ILS', 'bends'), ('slope', 'slope_bends'))
-    )
-    curves = [around(rng, _SPREADS[kind].beacon) for kind in b.kind]
-    off = [beam if k == 'ILS' else c(y) if k in ('VOR', 'NDB') else 0 * x for k, c, y in zip(b.kind, curves, s.along.T)]
+
+    def bent(kind, bends):
+        "A constant error of the beam, and bends along the approach"
+        return rng.normal(0, _SPREADS[kind].beacon) + waves(rng, _SPREADS[bends].beacon, _BEND_LENGTH)(x)
+
+    beam = bent('ILS', 'bends')
+    slope = bent('slope', 'slope_bends')
+    off = []
+    for kind, along in zip(b.kind, s.along.T):
+        curve = around(rng, _SPREADS[kind].beacon)  # drawn for each set, so that the numbers after it stay the same
+        if kind == 'ILS':
+            off.append(beam)
+        elif kind in ('VOR', 'NDB'):
+            off.append(curve(along))
+        else:
+            off.append(0 * x)
     late = rng.normal(0, _SPREADS['DME'].beacon, 12) * (b.kind != 'GPS')
     late[DME] = late[NAV1 if b.khz[DME] == b.khz[NAV1] else NAV2]  # they have one beacon
     return np.stack(off, 1), late, slope
@@ -336,7 +353,8 @@ def errors(flight, s: SimpleNamespace, b: SimpleNamespace) -> SimpleNamespace:
     namespace : `angle` (T, 12), deg, of bearings and needles;  `range` (T, 12), m;  `slope` (T, 12), share of full
         scale of the vertical needle
     """
-    c, log = flight.conditions, flight.log
+    c = flight.conditions
+    log = flight.log
     T = len(log['t'])
     rng = generator('receivers', c.seed)
 
@@ -359,7 +377,8 @@ def errors(flight, s: SimpleNamespace, b: SimpleNamespace) -> SimpleNamespace:
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #97ccb6d1
 def gyros(flight) -> dict[str, np.ndarray]:
     """Heading cards `vacuum`, `electric` and `AHARS`: (2, T) degrees magnetic, left and right pilot."""
-    c, log = flight.conditions, flight.log
+    c = flight.conditions
+    log = flight.log
     rng = generator('gyros', c.seed)
     true = (log['psi'] - c.runway.variation)[None]
     hours = rng.uniform(0.05, 0.3, (2, 1)) + log['t'] / 3600  # since they were set
@@ -424,8 +443,12 @@ _SEATS = ('pilot', 'copilot')
 
 def _family(prefix: str, what: str, value: np.ndarray, **more: int) -> dict:
     "Columns nav1_, nav2_ and nav_ `what`, and those of any `more` sets, name -> index."
-    out = {f'{prefix}nav_{what}': value}
-    for name, i in dict(nav1=NAV1, nav2=NAV2, **more).items():
+    out = {
+        f'{prefix}nav_{what}': value,
+        f'{prefix}nav1_{what}': value[:, NAV1],
+        f'{prefix}nav2_{what}': value[:, NAV2],
+    }
+    for name, i in more.items():
         out[f'{prefix}{name}_{what}'] = value[:, i]
     return out
 
@@ -465,16 +488,13 @@ def sources(conditions) -> tuple[int, int]:
 def _pointing(r: SimpleNamespace) -> dict:
     """Bearings, needles, flags and distances of the sets."""
     out = {}
-    for what, value in dict(
-        bearing_deg_mag=r.bearing,
-        relative_bearing_deg=r.relative,
-        flag_glideslope=~r.slope,
-        has_dme=r.has_dme,
-        dme_distance_nm=r.miles,
-        dme_speed_kts=r.knots,
-        type=r.kind,
-    ).items():
-        out |= _family(SHOWN, what, value)
+    out |= _family(SHOWN, 'bearing_deg_mag', r.bearing)
+    out |= _family(SHOWN, 'relative_bearing_deg', r.relative)
+    out |= _family(SHOWN, 'flag_glideslope', ~r.slope)
+    out |= _family(SHOWN, 'has_dme', r.has_dme)
+    out |= _family(SHOWN, 'dme_distance_nm', r.miles)
+    out |= _family(SHOWN, 'dme_speed_kts', r.knots)
+    out |= _family(SHOWN, 'type', r.kind)
     out |= _family(SHOWN, 'dme_time_min', r.minutes, adf1=2, adf2=3, gps=GPS, gps2=_GPS2, dme=DME)
     for k, seat in enumerate(_SEATS):
         out |= _family(SHOWN, f'flag_from_to_{seat}', r.to[k])
@@ -492,21 +512,22 @@ def _situation(flight, r: SimpleNamespace) -> dict:
     """Readings of the two horizontal situation indicators (HSI); `sources` selects their sets."""
     out = {}
     for k, (seat, i) in enumerate(zip(_SEATS, sources(flight.conditions))):
-        show = dict(
-            bearing_deg_mag=r.bearing,
-            relative_bearing_deg=r.relative,
-            flag_from_to=r.to[k],
-            hdef_dots=r.hdef[k],
-            vdef_dots=r.vdef,
-            has_dme=r.has_dme,
-            dme_distance_nm=r.miles,
-            dme_speed_kts=r.knots,
-            dme_time_min=r.minutes,
-            flag_glideslope=~r.slope,
-            display_horizontal=r.has_signal,
-            display_vertical=r.slope,
-        )
-        show |= {f'relative_heading_{gyro}_deg': turn(r.knob[k] - cards[k][:, None]) for gyro, cards in r.gyros.items()}
+        show = {
+            'bearing_deg_mag': r.bearing,
+            'relative_bearing_deg': r.relative,
+            'flag_from_to': r.to[k],
+            'hdef_dots': r.hdef[k],
+            'vdef_dots': r.vdef,
+            'has_dme': r.has_dme,
+            'dme_distance_nm': r.miles,
+            'dme_speed_kts': r.knots,
+            'dme_time_min': r.minutes,
+            'flag_glideslope': ~r.slope,
+            'display_horizontal': r.has_signal,
+            'display_vertical': r.slope,
+        }
+        for gyro, cards in r.gyros.items():
+            show[f'relative_heading_{gyro}_deg'] = turn(r.knob[k] - cards[k][:, None])
         out |= {f'{SHOWN}hsi_{what}_{seat}': value[:, i] for what, value in show.items()}
     return out
 
@@ -574,7 +595,8 @@ def markers(flight) -> dict[str, np.ndarray]:
 
 def _planned(flight) -> dict[str, np.ndarray]:
     """Lamp of the transponder (0 to 1) and distances of the top of descent (nm)."""
-    c, log = flight.conditions, flight.log
+    c = flight.conditions
+    log = flight.log
     cruise = generator('cruise', c.seed).integers(28, 40) * 1000 * FOOT
     top = (cruise - c.runway.elevation) / SLOPE
     sweep = (log['t'] + generator('radar', c.seed).uniform(0, 4.8)) % 4.8 < 0.5
@@ -587,21 +609,18 @@ def _planned(flight) -> dict[str, np.ndarray]:
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #241e0d22
 def _radio_columns(flight) -> dict:
     """Columns of the group `radios`, by dataref."""
-    r, plan = _reception(flight), _planned(flight)
-    lamps = {SHOWN + k: v for k, v in (markers(flight) | plan).items()}
-    return (
-        _legacy_columns(r, flight.conditions)
-        | _tuning(flight, r)
-        | _pointing(r)
-        | _situation(flight, r)
-        | lamps
-        | {_OLD + 'transponder_brightness': plan['transponder_brightness']}
-    )
+    r = _reception(flight)
+    out = _legacy_columns(r, flight.conditions) | _tuning(flight, r) | _pointing(r) | _situation(flight, r)
+    plan = _planned(flight)
+    out |= {SHOWN + k: v for k, v in (markers(flight) | plan).items()}
+    out[_OLD + 'transponder_brightness'] = plan['transponder_brightness']
+    return out
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #24998bab
 def _gps_columns(flight) -> dict:
     """Columns of the group `gps`."""
-    log, run = flight.log, flight.conditions.runway
+    log = flight.log
+    run = flight.conditions.runway
     course = (run.magnetic + np.degrees(np.arctan2(-log['y'], -log['x']))) % 360
     return {
         'sim/cockpit/gps/course': course,
@@ -611,7 +630,8 @@ def _gps_columns(flight) -> dict:
 
 def traffic(conditions) -> np.ndarray:
     """Draw three other aircraft: (3, 6), x, y, height (m, frame of the runway) at the start, velocities (m/s)."""
-    rng, run = generator('traffic', conditions.seed), conditions.runway
+    rng = generator('traffic', conditions.seed)
+    run = conditions.runway
     departing = [
         run.length + rng.uniform(0, 4000),
         rng.normal(0, 50),
@@ -634,7 +654,8 @@ def traffic(conditions) -> np.ndarray:
 
 def _tcas_columns(flight) -> dict:
     """Columns of the group `tcas`, (T, 3) each."""
-    log, run = flight.log, flight.conditions.runway
+    log = flight.log
+    run = flight.conditions.runway
     x, y, height, vx, vy, climb = traffic(flight.conditions).T
     t = log['t'][:, None]
     dx = x + vx * t - log['x'][:, None]
@@ -690,8 +711,15 @@ def _held(value, on) -> np.ndarray:
 
 def _modes(m: SimpleNamespace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     "Lateral mode (0 roll, 2 localizer), vertical mode (3 pitch, 4 vertical speed, 8 glide slope) and state bits."
-    bits = m.throttle * 1 + m.loc_armed * (4 + 256) + m.loc * 512 + m.vertical * 16 + m.gs_armed * 1024 + m.gs * 2048
-    return m.loc * 2, np.select([m.gs, m.vertical], [8, 4], 3), bits
+    bits = (
+        1 * m.throttle
+        + (4 + 256) * m.loc_armed  # it holds the roll until then
+        + 512 * m.loc
+        + 16 * m.vertical
+        + 1024 * m.gs_armed
+        + 2048 * m.gs
+    )
+    return 2 * m.loc, np.select([m.gs, m.vertical], [8, 4], 3), bits
 
 
 def dials(flight) -> SimpleNamespace:
@@ -702,7 +730,8 @@ def dials(flight) -> SimpleNamespace:
     namespace : altitude (ft) and missed_heading of the missed approach, heading of the runway (deg magnetic), vvi (T,)
         (vertical speed, ft/min), slope (T,) (altitude of the glide slope, ft), left (whether the left side is active)
     """
-    c, log = flight.conditions, flight.log
+    c = flight.conditions
+    log = flight.log
     rng = generator('dials', c.seed)
     missed = 100 * round(c.runway.elevation / FOOT / 100 + rng.choice([20, 25, 30, 40]))
     slope = (c.runway.elevation + np.maximum(AIM - log['x'], 0) * SLOPE) / FOOT
@@ -719,62 +748,63 @@ def dials(flight) -> SimpleNamespace:
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #71e9f380
 def _autopilot_columns(flight) -> dict:
     """Columns of the group `autopilot`."""
-    log, c = flight.log, flight.conditions
+    log = flight.log
+    c = flight.conditions
     m = _engaged(flight)
     d = dials(flight)
     lateral, vertical, bits = _modes(m)
     pitch = log['theta_cmd'] * m.director
     roll = log['phi_cmd'] * m.director
-    older = dict(
-        autopilot_mode=np.where(m.on, 2, m.director),
-        airspeed_mode=m.throttle,
-        heading_mode=lateral,
-        altitude_mode=vertical,
-        backcourse_on=0,
-        autopilot_state=bits,
-        mode_hnav=m.loc_armed + 2 * m.loc,
-        altitude=d.altitude,
-        current_altitude=log['altitude'] / FOOT,
-        airspeed=log['speed_cmd'],
-        heading=(d.heading + c.runway.variation) % 360,
-        heading_mag=d.heading,
-        heading_mag2=d.missed_heading,
-        flight_director_pitch=pitch,
-        flight_director_roll=roll,
-    )
-    newer = dict(
-        autopilot_source=0 if d.left else 1,
-        autopilot_on=m.on,
-        servos_on=m.servos,
-        autothrottle_enabled=m.levers,
-        autothrottle_on=m.throttle,
-        heading_mode=lateral,
-        altitude_mode=vertical,
-        hnav_armed=m.loc_armed,
-        glideslope_armed=m.gs_armed,
-        altitude_hold_armed=0,
-        backcourse_on=0,
-        airspeed_dial_kts_mach=log['speed_cmd'],
-        airspeed_dial_kts=log['speed_cmd'],
-        heading_dial_deg_mag_pilot=d.heading,
-        heading_dial_deg_mag_copilot=d.missed_heading,
-        vvi_dial_fpm=d.vvi,
-        altitude_dial_ft=d.altitude,
-        altitude_hold_ft=_held(log['altitude'], m.gs | m.vertical) / FOOT,
-        altitude_vnav_ft=d.slope,
-        sync_hold_pitch_deg=_held(log['theta'], m.on),
-        sync_hold_roll_deg=_held(log['phi'], m.on),
-        flight_director_pitch_deg=pitch,
-        flight_director_roll_deg=roll,
-        TOGA_pitch_deg=15.0,
-        roll_status=2 * m.loc_armed,
-        nav_status=m.loc_armed + 2 * m.loc,
-        heading_status=0,
-        heading_hold_status=0,
-        gpss_status=0,
-        backcourse_status=0,
-        TOGA_lateral_status=0,
-    )
+    older = {
+        'autopilot_mode': np.where(m.on, 2, m.director),
+        'airspeed_mode': m.throttle,
+        'heading_mode': lateral,
+        'altitude_mode': vertical,
+        'backcourse_on': 0,
+        'autopilot_state': bits,
+        'mode_hnav': m.loc_armed + 2 * m.loc,
+        'altitude': d.altitude,
+        'current_altitude': log['altitude'] / FOOT,
+        'airspeed': log['speed_cmd'],
+        'heading': (d.heading + c.runway.variation) % 360,
+        'heading_mag': d.heading,
+        'heading_mag2': d.missed_heading,
+        'flight_director_pitch': pitch,
+        'flight_director_roll': roll,
+    }
+    newer = {
+        'autopilot_source': 0 if d.left else 1,
+        'autopilot_on': m.on,
+        'servos_on': m.servos,
+        'autothrottle_enabled': m.levers,
+        'autothrottle_on': m.throttle,
+        'heading_mode': lateral,
+        'altitude_mode': vertical,
+        'hnav_armed': m.loc_armed,
+        'glideslope_armed': m.gs_armed,
+        'altitude_hold_armed': 0,
+        'backcourse_on': 0,
+        'airspeed_dial_kts_mach': log['speed_cmd'],
+        'airspeed_dial_kts': log['speed_cmd'],
+        'heading_dial_deg_mag_pilot': d.heading,
+        'heading_dial_deg_mag_copilot': d.missed_heading,
+        'vvi_dial_fpm': d.vvi,
+        'altitude_dial_ft': d.altitude,
+        'altitude_hold_ft': _held(log['altitude'], m.gs | m.vertical) / FOOT,
+        'altitude_vnav_ft': d.slope,
+        'sync_hold_pitch_deg': _held(log['theta'], m.on),
+        'sync_hold_roll_deg': _held(log['phi'], m.on),
+        'flight_director_pitch_deg': pitch,
+        'flight_director_roll_deg': roll,
+        'TOGA_pitch_deg': 15.0,
+        'roll_status': 2 * m.loc_armed,
+        'nav_status': m.loc_armed + 2 * m.loc,
+        'heading_status': 0,
+        'heading_hold_status': 0,
+        'gpss_status': 0,
+        'backcourse_status': 0,
+        'TOGA_lateral_status': 0,
+    }
     columns = {f'sim/cockpit/autopilot/{k}': v for k, v in older.items()}
     return columns | {f'sim/cockpit2/autopilot/{k}': v for k, v in newer.items()}
 

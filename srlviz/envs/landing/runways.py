@@ -125,12 +125,15 @@ class Runways(Sequence):
 
     def __init__(self, runways: Sequence[Runway]):
         self._all = tuple(runways)
-        if odd := [r for r in self._all if not isinstance(r, Runway)]:
+        odd = [r for r in self._all if not isinstance(r, Runway)]
+        if odd:
             raise ValueError(f"Runways holds nothing but Runway, got {odd[0]!r}")
-        self._by_key, self._by_airport = {r.key: r for r in self._all}, {}
+        self._by_key = {r.key: r for r in self._all}
+        self._by_airport = {}
         for r in self._all:
             self._by_airport.setdefault(r.airport, []).append(r)
-        if twice := [k for k, n in Counter(r.key for r in self._all).items() if n > 1]:
+        twice = [k for k, n in Counter(r.key for r in self._all).items() if n > 1]
+        if twice:
             raise ValueError(f"runway {twice[0]} is there twice")
 
     def __len__(self):
@@ -155,14 +158,11 @@ class Runways(Sequence):
         if i in self._by_airport:
             return Runways(self._by_airport[i])
         near = [r.key for r in self._by_airport.get(i.partition('/')[0], ())]
-        raise KeyError(
-            f"no runway or airport {i!r}; "
-            + (
-                f"there are {', '.join(near)}"
-                if near
-                else f"there are {len(self.airports)} airports: {', '.join(self.airports[:5])}..., see .airports"
-            )
-        )
+        if near:
+            known = ', '.join(near)
+        else:
+            known = f"{len(self.airports)} airports: {', '.join(self.airports[:5])}..., see .airports"
+        raise KeyError(f"no runway or airport {i!r}; there are {known}")
 
     airports = property(lambda self: tuple(self._by_airport), doc="ICAO codes, each once.")
 
@@ -179,7 +179,8 @@ class Runways(Sequence):
         """
         counts = Counter(r.airport for r in self)
         order = [self.airports[i] for i in np.random.default_rng(seed).permutation(len(counts))]
-        lacking, out = {s: f * len(self) for s, f in _FRACTIONS.items()}, {}
+        lacking = {s: f * len(self) for s, f in _FRACTIONS.items()}
+        out = {}
         for airport in sorted(order, key=lambda a: -counts[a]):
             out[airport] = max(lacking, key=lacking.get)
             lacking[out[airport]] -= counts[airport]
@@ -203,7 +204,9 @@ class Runways(Sequence):
         ValueError : if it is another file, a number is none (line and column are named), or no runway is left (with
             the reasons)
         """
-        out, why, n = {}, Counter(), Counter()
+        out = {}
+        why = Counter()
+        n = Counter()
         for line, row in _rows(path):
             ends = _ends(path, line, row, n[row['airport_ident']])
             if isinstance(ends, str):
@@ -214,10 +217,8 @@ class Runways(Sequence):
             why['too short'] += not long
             out |= {e.key: e for e in long}
         if not out:
-            raise ValueError(
-                f"{path} has no runway for airliners in {sum(why.values())} rows: "
-                + (', '.join(f'{k} {w}' for w, k in why.most_common() if k) or 'it is empty')
-            )
+            reasons = ', '.join(f'{k} {w}' for w, k in why.most_common() if k) or 'it is empty'
+            raise ValueError(f"{path} has no runway for airliners in {sum(why.values())} rows: {reasons}")
         return Runways(out.values())
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #9ee2a851

@@ -44,13 +44,16 @@ def sensor_table() -> pd.DataFrame:
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #57d0eca0
 LONGEST = int(TIME_LIMIT * HZ)  # rows of the longest flight
-_KNOTS, _FEET = 1 / KNOT, 1 / FOOT  # knots in m/s, feet in m
-_PSI, _IN_HG = 0.01450377, 1 / INHG  # pounds on a square inch and inches of mercury in hPa
+_KNOTS = 1 / KNOT  # knots in m/s
+_FEET = 1 / FOOT  # feet in m
+_PSI = 0.01450377  # pounds on a square inch in hPa
+_IN_HG = 1 / INHG  # inches of mercury in hPa
 
 
 def after(on: np.ndarray, seconds: float) -> np.ndarray:
     """Return where a condition (T,) or (T, k) is true now and was true `seconds` earlier."""
-    n, on = min(round(seconds * HZ), len(on)), np.asarray(on, bool)
+    on = np.asarray(on, bool)
+    n = min(round(seconds * HZ), len(on))
     return on & np.concatenate([np.zeros((n, *on.shape[1:]), bool), on[: len(on) - n]])
 
 
@@ -87,18 +90,21 @@ def _wander(rng, T: int, k: int, size: float, seconds: float) -> np.ndarray:
 
 
 def _pressure_at(altitude):
-    return (
-        1013.25 * np.maximum(1 - np.asarray(altitude) / 44330.77, 0.05) ** 5.25588
-    )  # hPa in the standard atmosphere at metres
+    "Pressure in hPa of the standard atmosphere at an altitude in m"
+    return 1013.25 * np.maximum(1 - np.asarray(altitude) / 44330.77, 0.05) ** 5.25588
 
 
 def _altitude_at(pressure):
-    return 44330.77 * (1 - (np.asarray(pressure) / 1013.25) ** 0.190263)  # and back
+    "Altitude in m at which the standard atmosphere has a pressure in hPa"
+    return 44330.77 * (1 - (np.asarray(pressure) / 1013.25) ** 0.190263)
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #fef97239
-_SUITES = dict(
-    lag=(0.4, 0.15, 0.05), offset=(0.3, 0.1, 0.02), lean=(0.08, 0.02, 0), noise=(0.08, 0.03, 0.01)
-)  # vacuum, electric, AHRS; s, deg, share of the false vertical, deg
+_SUITES = {  # of vacuum, electric and AHRS gyros
+    'lag': (0.4, 0.15, 0.05),  # s
+    'offset': (0.3, 0.1, 0.02),  # deg
+    'lean': (0.08, 0.02, 0),  # share of the false vertical
+    'noise': (0.08, 0.03, 0.01),  # deg
+}
 
 
 def gyroscopes(flight: Flight) -> SimpleNamespace:
@@ -110,68 +116,60 @@ def gyroscopes(flight: Flight) -> SimpleNamespace:
     """
     L = flight.log
     rng = _rng(flight, 'gyroscopes')
-    k = {n: np.repeat(v, 2) for n, v in _SUITES.items()}
+    variation = flight.conditions.runway.variation
+    offset, lean, noise = (np.repeat(_SUITES[name], 2) for name in ('offset', 'lean', 'noise'))  # (6,) each
     T = len(L['t'])
-    follow = lambda x: np.repeat(np.stack([lag(x, s) for s in _SUITES['lag']], 1), 2, axis=1)  # (T, 6)
-    noise = lambda: _noise(rng, T, k['noise'], 6) + k['offset'] * rng.normal(size=6)
+
+    def follow(x):
+        each = np.stack([lag(x, seconds) for seconds in _SUITES['lag']], 1)
+        return np.repeat(each, 2, axis=1)  # (T, 6)
+
+    def error():
+        return _noise(rng, T, noise, 6) + offset * rng.normal(size=6)
+
     cards = np.concatenate([radios.gyros(flight)[suite] for suite in ('vacuum', 'electric', 'AHARS')])  # (6, T)
-    drift = np.round(((cards - L['psi'] + flight.conditions.runway.variation + 180) % 360 - 180).T, 9)
-    lean = np.degrees(np.arctan(lag(rate(L['true_airspeed']) / _KNOTS / 9.80665, 8.0)))[:, None] * k['lean']
-    heading = follow(np.degrees(np.unwrap(np.radians(L['psi'] - flight.conditions.runway.variation))))
-    return SimpleNamespace(
-        pitch=follow(L['theta']) + lean + noise(),
-        roll=follow(L['phi']) + noise(),
-        heading=(heading + drift + _noise(rng, T, k['noise'], 6)) % 360,
-        drift=drift,
-    )
+    drift = np.round(((cards - L['psi'] + variation + 180) % 360 - 180).T, 9)
+    false_vertical = np.degrees(np.arctan(lag(rate(L['true_airspeed']) / _KNOTS / 9.80665, 8.0)))
+    pitch = follow(L['theta']) + false_vertical[:, None] * lean + error()
+    roll = follow(L['phi']) + error()
+    heading = follow(np.degrees(np.unwrap(np.radians(L['psi'] - variation)))) + drift + _noise(rng, T, noise, 6)
+    return SimpleNamespace(pitch=pitch, roll=roll, heading=heading % 360, drift=drift)
 
-
+# %% ../../../nbs/01_envs/landing/04_sensors.ipynb #88b5b3af
 def gyros(flight: Flight) -> dict:
     """Compute the attitude gyros: pitch, roll, magnetic heading, drift, spin and force."""
     g = gyroscopes(flight)
     L = flight.log
     P = power(flight)
-    suites = [(suite, seat) for suite in ('vac', 'elec', 'ahars') for seat in ('pilot', 'copilot')]
     d = {}
-    for angle, values, unit in (('the', g.pitch, 'deg'), ('phi', g.roll, 'deg'), ('psi', g.heading, 'degm')):
-        for i, (suite, seat) in enumerate(suites):
-            d[f'{angle}_ind_{suite}_{seat}_{unit}'] = values[:, i]
+    suites = [f'{suite}_{seat}' for suite in ('vac', 'elec', 'ahars') for seat in ('pilot', 'copilot')]
+    for i, suite in enumerate(suites):
+        d[f'the_ind_{suite}_deg'] = g.pitch[:, i]
+        d[f'phi_ind_{suite}_deg'] = g.roll[:, i]
+        d[f'psi_ind_{suite}_degm'] = g.heading[:, i]
+    for i, suite in enumerate(('vac', 'vac2', 'ele', 'ele2', 'ahars', 'ahars2')):
+        d[f'dg_drift_{suite}_deg'] = g.drift[:, i]
+    has_power = P.volts[:, [0, 1, 3, 3]] > 18
+    spin = lag(np.concatenate([P.suction, has_power], 1), 20.0)  # rotors slow down gradually
+    turning = np.sqrt(L['p'] ** 2 + L['q'] ** 2 + L['r'] ** 2)[:, None]
     d |= {
         'the_vac_ind_deg': g.pitch[:, 0],
         'the_ele_ind_deg': g.pitch[:, 2],
         'phi_vac_ind_deg': g.roll[:, 0],
         'phi_ele_ind_deg': g.roll[:, 2],
+        'psi_vac_ind_degm': g.heading[:, 0],
+        'psi_ind_degm3': g.heading[:, 1],
+        'psi_ele_ind_degm': g.heading[:, 2],
+        'psi_ind_degm4': g.heading[:, 3],
+        'gyr_force': spin * turning,
+        'gyr_spin': spin[:, 1:3],
+        'gyr_flag': spin < 0.5,
+        'gyr_cage_ratio': np.zeros(6),
     }
-    d |= {
-        n: g.heading[:, i]
-        for i, n in enumerate(('psi_vac_ind_degm', 'psi_ind_degm3', 'psi_ele_ind_degm', 'psi_ind_degm4'))
-    }
-    d |= {f'dg_drift_{n}_deg': g.drift[:, i] for i, n in enumerate(('vac', 'vac2', 'ele', 'ele2', 'ahars', 'ahars2'))}
-    spin = lag(
-        np.stack([P.suction[:, 0], P.suction[:, 1], *[P.volts[:, b] > 18 for b in (0, 1, 3, 3)]], 1), 20.0
-    )  # rotors slow down gradually
-    turning = np.sqrt(L['p'] ** 2 + L['q'] ** 2 + L['r'] ** 2)[:, None]
-    return _named(
-        'cockpit/gyros',
-        d
-        | {
-            'gyr_force': spin * turning,
-            'gyr_spin': spin[:, 1:3],
-            'gyr_flag': spin < 0.5,
-            'gyr_cage_ratio': np.zeros(6),
-        },
-    )
+    return _named('cockpit/gyros', d)
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #c1aee34f
-def _airspeeds(flight: Flight) -> np.ndarray:
-    "(T, 2) indicated airspeed in knots, pilot and copilot: lag, noise, ice in the tube"
-    ice = np.stack([flight.log['frm_ice'], flight.log['frm_ice2']], 1)
-    return lag(flight.log['airspeed'], 0.4)[:, None] * (1 - 0.08 * lag(ice, 5.0)) + _noise(
-        _rng(flight, 'pitot'), len(ice), (0.15, 0.2), 2
-    )
-
-
-_ANTENNA = dict(ahead=8.0, hangs=1.37, pitch=3.0)  # m ahead of the centre of gravity; m from that to the hanging wheels
+_ANTENNA = {'ahead': 8.0, 'hangs': 1.37, 'pitch': 3.0}  # m ahead of the centre of gravity; m over hanging wheels; deg
 
 
 def _radio_altitude(flight: Flight) -> np.ndarray:
@@ -185,6 +183,38 @@ def _radio_altitude(flight: Flight) -> np.ndarray:
     return L['radio_height'] - a['hangs'] + a['ahead'] * raised
 
 
+def _airspeeds(flight: Flight) -> np.ndarray:
+    "(T, 2) indicated airspeed in knots, pilot and copilot: lag, noise, ice in the tube"
+    ice = np.stack([flight.log['frm_ice'], flight.log['frm_ice2']], 1)
+    shown = lag(flight.log['airspeed'], 0.4)[:, None] * (1 - 0.08 * lag(ice, 5.0))
+    return shown + _noise(_rng(flight, 'pitot'), len(ice), (0.15, 0.2), 2)
+
+# %% ../../../nbs/01_envs/landing/04_sensors.ipynb #70509d76
+def _single_gauges(flight: Flight, rng, g: SimpleNamespace, P: SimpleNamespace) -> dict:
+    "Compute the gauges that exist once"
+    L = flight.log
+    T = len(L['t'])
+    wind_n, wind_e = lag(np.stack([L['wind_n'], L['wind_e']], 1), 3.0).T
+    impact = L['pressure'] * ((1 + 0.2 * 0.82**2) ** 3.5 - 1)  # hPa in the pitot tube at Mach 0.82
+    side_wind = lag(L['beta'], 0.3) + _noise(rng, T, 0.1)[:, 0]
+    magnetic = g.heading[:, 4] - g.drift[:, 4]
+    compass = magnetic + 1.5 * np.sin(np.radians(g.heading[:, 4])) - 0.15 * lag(L['phi'], 2.0)
+    compass = compass + _wander(rng, T, 1, 0.5, 5.0)[:, 0]
+    energy = L['climb'] + L['true_airspeed'] / _KNOTS**2 * rate(lag(L['true_airspeed'], 0.4)) / 9.80665  # m/s of climb
+    return {
+        'slip_deg': lag(np.degrees(np.arctan2(-L['ny'], np.maximum(L['nz'], 0.2))), 0.5),
+        'sideslip_degrees': side_wind,
+        'compass_heading_deg_mag': compass % 360,
+        'wind_heading_deg_mag': (np.degrees(np.arctan2(-wind_e, -wind_n)) - flight.conditions.runway.variation) % 360,
+        'wind_speed_kts': np.hypot(wind_n, wind_e) * _KNOTS,
+        'suction_1_ratio': P.suction[:, 0],
+        'suction_2_ratio': P.suction[:, 1],
+        'total_energy_fpm': lag(energy, 1.5) * _FEET * 60,
+        'CG_indicator': 22 + 30 * (L['fuel_2'] - 0.3 * (L['fuel_0'] + L['fuel_1'])) / L['mass'],
+        'max_mach_number_in_kias': 661.47 * np.sqrt(5 * ((impact / 1013.25 + 1) ** (2 / 7) - 1)),
+    }
+
+# %% ../../../nbs/01_envs/landing/04_sensors.ipynb #77d1bec7
 def gauges(flight: Flight) -> dict:
     """Compute the dials and displays of both pilots: speed, height, rates, attitude, wind, suction, energy."""
     L = flight.log
@@ -193,76 +223,46 @@ def gauges(flight: Flight) -> dict:
     g = gyroscopes(flight)
     P = power(flight)
     T = len(L['t'])
+
+    def noise(size):
+        return _noise(rng, T, size, 2)
+
     v = _airspeeds(flight)
     misc = {k.rpartition('/')[2]: x for k, x in radios.other_columns(flight).items()}
     set_to = np.array([misc['barometer_setting'], misc['barometer_setting2']])  # inches of mercury
-    altitude = (
-        (_altitude_at(lag(L['pressure'], 0.3))[:, None] - _altitude_at(set_to / _IN_HG)) * _FEET
-        + _noise(rng, T, (2, 3), 2)
-        + [0, rng.normal(0, 15)]
-    )
+    altitude = (_altitude_at(lag(L['pressure'], 0.3))[:, None] - _altitude_at(set_to / _IN_HG)) * _FEET
+    altitude = altitude + noise((2, 3)) + [0, rng.normal(0, 15)]
     turn = lag(rate(np.degrees(np.unwrap(np.radians(L['psi'])))), 0.5)
     track = np.degrees(np.arctan2(L['ve'], L['vn'])) - c.runway.variation
-    height = np.minimum(_radio_altitude(flight) * _FEET, 2500)[:, None] + _noise(rng, T, 0.5, 2)
+    height = np.minimum(_radio_altitude(flight) * _FEET, 2500)[:, None] + noise(0.5)
     both = {
-        'airspeed_acceleration_kts_sec': lag(rate(lag(L['airspeed'], 0.4)), 1.0)[:, None] + _noise(rng, T, 0.05, 2),
+        'airspeed_acceleration_kts_sec': lag(rate(lag(L['airspeed'], 0.4)), 1.0)[:, None] + noise(0.05),
         'airspeed_kts': v,
         'altitude_ft': altitude,
-        'vvi_fpm': lag(L['climb'], 1.5)[:, None] * _FEET * 60 + _noise(rng, T, (5, 8), 2),
+        'vvi_fpm': lag(L['climb'], 1.5)[:, None] * _FEET * 60 + noise((5, 8)),
         'true_airspeed_kts': v * (L['true_airspeed'] / np.maximum(L['airspeed'], 1))[:, None],
         'mach': v * (L['mach'] / np.maximum(L['airspeed'], 1))[:, None],
-        'turn_rate_roll_deg': (turn + 0.3 * lag(L['p'], 0.3))[:, None] + _noise(rng, T, 0.05, 2),
-        'turn_rate_heading_deg': turn[:, None] + _noise(rng, T, 0.05, 2),
+        'turn_rate_roll_deg': (turn + 0.3 * lag(L['p'], 0.3))[:, None] + noise(0.05),
+        'turn_rate_heading_deg': turn[:, None] + noise(0.05),
         'radio_altimeter_height_ft': height,
         'radio_altimeter_dh_lit': height < misc['radio_altimeter_minimum'],
-        'ground_track_mag': (track[:, None] + _noise(rng, T, 0.1, 2)) % 360,
+        'ground_track_mag': (track[:, None] + noise(0.1)) % 360,
     }
-    for name, x in (('heading_{}_deg_mag', g.heading), ('pitch_{}_deg', g.pitch), ('roll_{}_deg', g.roll)):
-        both |= {name.format(suite): x[:, i : i + 2] for i, suite in zip((0, 2, 4), ('vacuum', 'electric', 'AHARS'))}
+    for i, suite in ((0, 'vacuum'), (2, 'electric'), (4, 'AHARS')):
+        both[f'heading_{suite}_deg_mag'] = g.heading[:, i : i + 2]
+        both[f'pitch_{suite}_deg'] = g.pitch[:, i : i + 2]
+        both[f'roll_{suite}_deg'] = g.roll[:, i : i + 2]
     d = {
-        f'indicators/{name}_{seat}': x[:, i] for name, x in both.items() for i, seat in enumerate(('pilot', 'copilot'))
+        'actuators/barometer_setting_in_hg_pilot': set_to[0],
+        'actuators/barometer_setting_in_hg_copilot': set_to[1],
+        'actuators/airspeed_bug_deg': 0.8 * (c.airspeed - 40),
     }
-    return _named(
-        'cockpit2/gauges',
-        d
-        | _single_gauges(flight, rng, g, P)
-        | {
-            'actuators/barometer_setting_in_hg_pilot': set_to[0],
-            'actuators/barometer_setting_in_hg_copilot': set_to[1],
-            'actuators/airspeed_bug_deg': 0.8 * (c.airspeed - 40),
-        },
-    )
-
-# %% ../../../nbs/01_envs/landing/04_sensors.ipynb #70509d76
-def _single_gauges(flight: Flight, rng, g: SimpleNamespace, P: SimpleNamespace) -> dict:
-    "Compute the gauges that exist once"
-    L, T = flight.log, len(flight.log['t'])
-    wind_n, wind_e = lag(np.stack([L['wind_n'], L['wind_e']], 1), 3.0).T
-    impact = L['pressure'] * ((1 + 0.2 * 0.82**2) ** 3.5 - 1)  # hPa in the pitot tube at Mach 0.82
-    d = {
-        'slip_deg': lag(np.degrees(np.arctan2(-L['ny'], np.maximum(L['nz'], 0.2))), 0.5),
-        'sideslip_degrees': lag(L['beta'], 0.3) + _noise(rng, T, 0.1)[:, 0],
-        'compass_heading_deg_mag': (
-            g.heading[:, 4]
-            - g.drift[:, 4]
-            + 1.5 * np.sin(np.radians(g.heading[:, 4]))
-            - 0.15 * lag(L['phi'], 2.0)
-            + _wander(rng, T, 1, 0.5, 5.0)[:, 0]
-        )
-        % 360,
-        'wind_heading_deg_mag': (np.degrees(np.arctan2(-wind_e, -wind_n)) - flight.conditions.runway.variation) % 360,
-        'wind_speed_kts': np.hypot(wind_n, wind_e) * _KNOTS,
-        'suction_1_ratio': P.suction[:, 0],
-        'suction_2_ratio': P.suction[:, 1],
-        'total_energy_fpm': lag(
-            L['climb'] + L['true_airspeed'] / _KNOTS**2 * rate(lag(L['true_airspeed'], 0.4)) / 9.80665, 1.5
-        )
-        * _FEET
-        * 60,
-        'CG_indicator': 22 + 30 * (L['fuel_2'] - 0.3 * (L['fuel_0'] + L['fuel_1'])) / L['mass'],
-        'max_mach_number_in_kias': 661.47 * np.sqrt(5 * ((impact / 1013.25 + 1) ** (2 / 7) - 1)),
-    }
-    return {f'indicators/{k}': v for k, v in d.items()}
+    for name, x in both.items():
+        d[f'indicators/{name}_pilot'] = x[:, 0]
+        d[f'indicators/{name}_copilot'] = x[:, 1]
+    for name, x in _single_gauges(flight, rng, g, P).items():
+        d[f'indicators/{name}'] = x
+    return _named('cockpit2/gauges', d)
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #7aa2bdb0
 def power(flight: Flight) -> SimpleNamespace:
@@ -281,49 +281,37 @@ def power(flight: Flight) -> SimpleNamespace:
     rng = _rng(flight, 'power')
     T = len(L['t'])
     n2 = _pair(flight, 'n2')
-    early = rng.random() < 0.25
+    is_early = rng.random() < 0.25
     online = n2 > 50
     left, right = online.T
-    apu_on = after(~(left & right), 20) | early
-    apu_n1 = 100 * lag(apu_on, 8.0)
-    apu, none = apu_n1 > 95, ~(left | right)
+    apu_n1 = 100 * lag(after(~(left & right), 20) | is_early, 8.0)
+    apu = apu_n1 > 95
+    none = ~(left | right)
     passing = ~online & ~after(~online, 0.6)  # half a second until another source is switched to a bus
     fed = ~passing & ~(none & ~apu)[:, None]
     battery = ~fed[:, 0] & ~fed[:, 1]
     moving = abs(rate(L['flap'])) + abs(rate(L['gear'])) + abs(rate(L['speedbrake']))
     heat = _crew_ice(flight)
-    flat = lambda x: np.full(T, x)
-    use = np.stack(
-        [
-            70 + 40 * _landing_lights(flight) + 25 * heat.any + 15 * moving,
-            65 + 12 * (1 - c.daylight) + 25 * heat.any + 15 * moving,
-            flat(8.0),
-            flat(14.0),
-            flat(38.0),
-            flat(6.0),
-        ],
-        1,
-    )
-    galley = (left + 0 + right + apu) >= 2
-    powered = np.stack([fed[:, 0], fed[:, 1], flat(1), flat(1), galley, apu], 1)
+    use = np.tile([0, 0, 8.0, 14.0, 38.0, 6.0], (T, 1))  # A, if powered
+    use[:, 0] = 70 + 40 * _landing_lights(flight) + 25 * heat.any + 15 * moving
+    use[:, 1] = 65 + 12 * (1 - c.daylight) + 25 * heat.any + 15 * moving
+    powered = np.ones((T, 6), int)
+    powered[:, :2] = fed
+    powered[:, 4] = (left + 0 + right + apu) >= 2  # the galley is shed
+    powered[:, 5] = apu
     amps = np.maximum(use * rng.normal(1, 0.04, 6) + _wander(rng, T, 6, 0.8, 4.0), 0) * powered
     shared = (amps[:, 2] + amps[:, 3] + amps[:, 4]) * ~battery
     helps = apu & ~(left & right)  # the APU takes the side that has no generator
     sources = np.maximum(left + 0 + right + helps, 1)
-    generator = np.stack(
-        [
-            online_side * (amps[:, i] + amps[:, 1 - i] * ~(online_other | helps) + shared / sources)
-            for i, online_side, online_other in ((0, left, right), (1, right, left))
-        ],
-        1,
-    )
+    left_amps = left * (amps[:, 0] + amps[:, 1] * ~(right | helps) + shared / sources)
+    right_amps = right * (amps[:, 1] + amps[:, 0] * ~(left | helps) + shared / sources)
     apu_amps = apu * amps[:, 5] + helps * (amps[:, 0] * ~left + amps[:, 1] * ~right + shared / sources)
     hours = np.cumsum(battery) / HZ / 3600
     cells = np.where(battery, -0.03 * amps[:, 3] - 20 * hours, 0)
     feed = np.stack(
         [
-            28.6 - 0.004 * (generator[:, 0] + amps[:, 0]),
-            28.5 - 0.004 * (generator[:, 1] + amps[:, 1]),
+            28.6 - 0.004 * (left_amps + amps[:, 0]),
+            28.5 - 0.004 * (right_amps + amps[:, 1]),
             np.where(battery, 24.8, 28) + cells,
             np.where(battery, 24.5, 27.8) + cells,
             28.2 - 0.004 * amps[:, 4],
@@ -331,22 +319,23 @@ def power(flight: Flight) -> SimpleNamespace:
         ],
         1,
     )
-    pump = np.clip(n2 / 45, 0, 1)
+    volts = powered * (feed + _noise(rng, T, 0.03, 6))
+    suction = np.clip(lag(_pair(flight, 'n1').max(1), 2.0)[:, None] / 40, 0, 1) * [0.98, 0.97]
+    suction = suction - abs(_noise(rng, T, 0.004, 2))
     return SimpleNamespace(
         online=online,
         apu=apu_n1,
         apu_amps=apu_amps,
-        volts=powered * (feed + _noise(rng, T, 0.03, 6)),
+        volts=volts,
         amps=amps,
-        generator=generator,
+        generator=np.stack([left_amps, right_amps], 1),
         battery=battery,
         hours=hours,
         bleed=n2 > 45,
         heat=heat,
-        suction=np.clip(lag(_pair(flight, 'n1').max(1), 2.0)[:, None] / 40, 0, 1) * [0.98, 0.97]
-        - abs(_noise(rng, T, 0.004, 2)),
+        suction=suction,
         moving=moving,
-        pump=pump,
+        pump=np.clip(n2 / 45, 0, 1),
         fed=fed,
     )
 
@@ -388,31 +377,35 @@ def igniters(flight: Flight) -> np.ndarray:
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #dcdd2958
 def engine(flight: Flight) -> dict:
     """Levers, igniters and extinguishers; speeds, temperatures, pressures, fuel and oil of the two engines."""
-    L, rng = flight.log, _rng(flight, 'engine')
+    L = flight.log
+    rng = _rng(flight, 'engine')
     T = len(L['t'])
+
+    def noise(size):
+        return _noise(rng, T, size, 2)
+
+    def eight(x):
+        return np.concatenate([x, np.repeat(x.mean(1, keepdims=True), 6, axis=1)], 1)  # (T, 8)
+
     lever = _pair(flight, 'throttle')
     reverse = _pair(flight, 'reverser')
     n2 = _pair(flight, 'n2')
-    hot, noise = burning(flight), lambda size: _noise(rng, T, size, 2)
+    hot = burning(flight)
     shake = _shaken(flight)
     n1 = np.maximum(_pair(flight, 'n1') + noise(0.05) + noise(0.3) * shake, 0)
-    eight = lambda x: np.concatenate([x, np.repeat(x.mean(1, keepdims=True), 6, axis=1)], 1)  # (T, 8)
-    beta, requested = (
-        np.where(reverse > 0.5, -lever, lever),
-        (22 + 78 * lever) * 5175 / 100 * 2 * np.pi / 60,
-    )  # the fan speed that a lever asks for, rad/s
-    high, on = (
-        np.repeat((~after(L['wow_1'] > 0, 5))[:, None], 2, axis=1),
-        igniters(flight),
-    )  # approach idle until 5 s after touchdown
+    beta = np.where(reverse > 0.5, -lever, lever)
+    requested = (22 + 78 * lever) * 5175 / 100 * 2 * np.pi / 60  # the fan speed that a lever asks for, rad/s
+    high = np.repeat((~after(L['wow_1'] > 0, 5))[:, None], 2, axis=1)  # approach idle until 5 s after touchdown
+    on = igniters(flight)
     egt = np.maximum(_pair(flight, 'egt') + noise(1.0) * (1 + shake), L['temperature'][:, None])
     inlet = L['pressure'] * _IN_HG * (1 + 0.2 * L['mach'] ** 2) ** 3.5
     thrust = _pair(flight, 'thrust')
     omega = np.maximum(n1 * 5175 / 100 * 2 * np.pi / 60, 20)
     watts = np.maximum(thrust, 0) * (L['true_airspeed'] / _KNOTS)[:, None]
-    oil = np.clip(
-        rng.uniform(0.8, 1, 2) - 0.001 * (n2 - 70) - 0.002 * np.cumsum(hot + 0.3 * _pair(flight, 'bird'), 0) / HZ, 0, 1
-    )
+    lost_oil = 0.002 * np.cumsum(hot + 0.3 * _pair(flight, 'bird'), 0) / HZ
+    oil = np.clip(rng.uniform(0.8, 1, 2) - 0.001 * (n2 - 70) - lost_oil, 0, 1)
+    fuel_pressure = 38 * np.clip(n2 / 60, 0, 1) * (_pair(flight, 'fuel_flow') > 0.002)
+    oil_pressure = _pair(flight, 'oil_pressure') * np.clip(oil * 4, 0, 1)
     d = {
         'actuators/throttle_ratio': eight(lever),
         'actuators/throttle_beta_rev_ratio': eight(beta),
@@ -438,32 +431,28 @@ def engine(flight: Flight) -> dict:
         'indicators/ITT_deg_C': lag(egt, 0.5) * 1.12,
         'indicators/EGT_deg_C': egt,
         'indicators/CHT_deg_C': lag(0.45 * egt + 90 * hot, 30.0),
-        'indicators/fuel_pressure_psi': 38 * np.clip(n2 / 60, 0, 1) * (_pair(flight, 'fuel_flow') > 0.002)
-        + abs(noise(0.3)),
-        'indicators/oil_pressure_psi': np.maximum(
-            _pair(flight, 'oil_pressure') * np.clip(oil * 4, 0, 1) + noise(0.3) * (1 + shake), 0
-        ),
+        'indicators/fuel_pressure_psi': fuel_pressure + abs(noise(0.3)),
+        'indicators/oil_pressure_psi': np.maximum(oil_pressure + noise(0.3) * (1 + shake), 0),
         'indicators/oil_temperature_deg_C': _pair(flight, 'oil_temperature') + noise(0.2),
         'indicators/oil_quantity_ratio': oil,
         'indicators/power_watts': watts,
         'indicators/thrust_n': thrust,
         'indicators/engine_speed_rpm': np.maximum(n2 + noise(0.05), 0) * 144.60,
     }
-    return _named('cockpit2/engine', d) | _named(
-        'cockpit/engine',
-        {
-            'idle_speed': high,
-            'ignition_on': 3 * on,
-            'igniters_on': on,
-            'starter_duration': np.zeros(2),
-            'APU_N1': power(flight).apu,
-        },
-    )
+    old = {
+        'idle_speed': high,
+        'ignition_on': 3 * on,
+        'igniters_on': on,
+        'starter_duration': np.zeros(2),
+        'APU_N1': power(flight).apu,
+    }
+    return _named('cockpit2/engine', d) | _named('cockpit/engine', old)
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #35b6fc2b
 def brightness(flight: Flight) -> SimpleNamespace:
     """(32,) hand settings, (32,) advice of the photocell, (4,) panel flood lights; from 0 to 1, by the light of day."""
-    c, rng = flight.conditions, _rng(flight, 'brightness')
+    c = flight.conditions
+    rng = _rng(flight, 'brightness')
     outside = c.daylight * (1 - 0.4 * c.cloud_cover)
     return SimpleNamespace(
         manual=np.clip(0.3 + 0.6 * c.daylight + rng.normal(0, 0.06, 32), 0.05, 1),
@@ -477,12 +466,12 @@ def electrical(flight: Flight) -> dict:
     P = power(flight)
     b = brightness(flight)
     rng = _rng(flight, 'electrical')
-    T, alive = len(P.volts), np.clip(P.volts[:, :2] / 28, 0, 1)
+    T = len(P.volts)
+    alive = np.clip(P.volts[:, :2] / 28, 0, 1)
     shown = (b.manual * (0.7 + 0.3 * b.auto)) * np.repeat(alive, 16, axis=1)  # (T, 32)
     charge = 900 * rng.uniform(0.85, 1, 2) + np.where(P.battery, -170.0, 6.0)[:, None].cumsum(0) / HZ / 3600
-    current = np.where(P.battery[:, None], -P.amps[:, 3:4] / 2 - 3, 2.5 * np.exp(-P.hours)[:, None]) + _noise(
-        rng, T, 0.1, 2
-    )
+    current = np.where(P.battery[:, None], -P.amps[:, 3:4] / 2 - 3, 2.5 * np.exp(-P.hours)[:, None])
+    current = current + _noise(rng, T, 0.1, 2)
     cells = P.volts[:, 2:3] + [0, -0.1] + _noise(rng, T, 0.02, 2)
     switched = 1 - after(~P.online, 15)  # the crew takes a dead generator off
     d = {
@@ -517,32 +506,31 @@ def electrical(flight: Flight) -> dict:
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #948a3ab5
 def hydraulic_pressure(flight: Flight) -> np.ndarray:
     """(T, 2) pressure of the left and right hydraulic system, psi."""
-    P, rng = power(flight), _rng(flight, 'hydraulics')
+    P = power(flight)
+    rng = _rng(flight, 'hydraulics')
     pumps = np.maximum(3000 * P.pump, 2750 * P.fed)
-    return np.maximum(
-        lag(pumps, 1.0) - 900 * lag(np.minimum(P.moving, 1), 0.5)[:, None] + _noise(rng, len(pumps), 8, pumps.shape[1]),
-        0,
-    )
+    drawn = 900 * lag(np.minimum(P.moving, 1), 0.5)[:, None]
+    return np.maximum(lag(pumps, 1.0) - drawn + _noise(rng, len(pumps), 8, 2), 0)
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #32e7a7c1
 def _ground_proximity(flight: Flight) -> np.ndarray:
     """(T,) whether the ground proximity warning sounds: too fast a sink, or too far below the glide path."""
     L = flight.log
-    height, sink = L['radio_height'] * _FEET, -L['climb'] * _FEET * 60
+    height = L['radio_height'] * _FEET
+    sink = -L['climb'] * _FEET * 60
     path = np.degrees(np.arctan2(L['height'], np.maximum(AIM - L['x'], 1)))  # seen from the aiming point
     airborne = L['wow_1'] + L['wow_2'] == 0
-    return airborne & (
-        ((height > 10) & (height < 2500) & (sink > 1000 + height))
-        | ((height > 100) & (height < 1000) & (path < radios.ANGLE - 0.46))
-    )
+    sinks_fast = (height > 10) & (height < 2500) & (sink > 1000 + height)
+    is_low = (height > 100) & (height < 1000) & (path < radios.ANGLE - 0.46)
+    return airborne & (sinks_fast | is_low)
 
 
 def _stall_ratio(flight: Flight) -> np.ndarray:
     """(T,) angle of attack in parts of that of the stick shaker: 15 degrees, 3 less with full ice; 0 on the ground."""
     L = flight.log
-    return np.clip(L['alpha'] / (15 - 3 * np.maximum(L['frm_ice'], L['frm_ice2'])), 0, 1) * (
-        L['wow_1'] + L['wow_2'] == 0
-    )
+    shaker = 15 - 3 * np.maximum(L['frm_ice'], L['frm_ice2'])
+    airborne = L['wow_1'] + L['wow_2'] == 0
+    return np.clip(L['alpha'] / shaker, 0, 1) * airborne
 
 
 def released(flight: Flight) -> np.ndarray:
@@ -556,7 +544,10 @@ def _engine_lamps(flight: Flight) -> dict:
     P = power(flight)
     fire = _pair(flight, 'fire') > 0
     reverser = lag(_pair(flight, 'reverser'), 0.5)
-    show = lambda name: E[f'sim/cockpit2/engine/indicators/{name}']
+
+    def show(name):
+        return E[f'sim/cockpit2/engine/indicators/{name}']
+
     return {
         'fuel_pressure_low': show('fuel_pressure_psi') < 12,
         'oil_pressure_low': show('oil_pressure_psi') < 20,
@@ -575,8 +566,10 @@ def _engine_lamps(flight: Flight) -> dict:
 
 def _autopilot_lamps(flight: Flight) -> dict:
     """The lamps of the autopilot: (T,)."""
-    L, held = flight.log, lag(flight.log['elevator_cmd'], 2.0)
-    on, held = L['ap_on'] > 0, held - held[0]  # positive is nose down
+    L = flight.log
+    on = L['ap_on'] > 0
+    held = lag(L['elevator_cmd'], 2.0)
+    held = held - held[0]  # positive is nose down
     servo = after(L['rel_servo_elev'] > 0, 1) | after(L['rel_servo_ailn'] > 0, 1)
     return {
         'autopilot': on,
@@ -605,29 +598,21 @@ def lamps(flight: Flight) -> dict:
     ]
     caution, accept = master(cautions, _rng(flight, 'caution'))
     warning, too = master([*E['engine_fires'].T, _stall_ratio(flight) > 0.9, released(flight)], _rng(flight, 'warning'))
-    return (
-        E
-        | A
-        | {
-            'master_caution': caution,
-            'master_warning': warning,
-            'master_accept': accept | too,
-            'speedbrake': L['speedbrake'] > 0.02,
-            'GPWS': _ground_proximity(flight),
-            'ice': seen,
-            'slats': L['flap'] > 0.01,
-            'cabin_altitude_12500': 0,
-            'gear_unsafe': abs(L['gear'] - 0.5) < 0.49,
-            **{
-                new: E[old] @ [1, 2]
-                for new, old in (
-                    ('oil_pressure', 'oil_pressure_low'),
-                    ('oil_temperature', 'oil_temperature_high'),
-                    ('engine_fire', 'engine_fires'),
-                )
-            },
-        }
-    )
+    both = {
+        'master_caution': caution,
+        'master_warning': warning,
+        'master_accept': accept | too,
+        'speedbrake': L['speedbrake'] > 0.02,
+        'GPWS': _ground_proximity(flight),
+        'ice': seen,
+        'slats': L['flap'] > 0.01,
+        'cabin_altitude_12500': 0,
+        'gear_unsafe': abs(L['gear'] - 0.5) < 0.49,
+        'oil_pressure': E['oil_pressure_low'] @ [1, 2],
+        'oil_temperature': E['oil_temperature_high'] @ [1, 2],
+        'engine_fire': E['engine_fires'] @ [1, 2],
+    }
+    return E | A | both
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #9c417132
 def master(causes, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -643,7 +628,8 @@ def master(causes, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         if lit[t]:
             continue
         n = t + int(HZ * rng.uniform(2, 5))
-        lit[t:n], pressed[n : n + 3] = True, True
+        lit[t:n] = True
+        pressed[n : n + 3] = True
     return lit, pressed
 
 
@@ -669,7 +655,8 @@ def annunciators(flight: Flight) -> dict:
 
 def warnings(flight: Flight) -> dict:
     """The old panel of lamps, and the master lamps with the seconds that one has been lit."""
-    d, dead = lamps(flight), power(flight).volts[:, :2]
+    d = lamps(flight)
+    dead = power(flight).volts[:, :2]
     lit = d['master_caution'] | d['master_warning']
     count = np.cumsum(lit)
     since = (count - np.maximum.accumulate(np.where(lit, 0, count))) / HZ
@@ -678,11 +665,13 @@ def warnings(flight: Flight) -> dict:
         'auto_ignition': d['igniter_on'] @ [1, 2],
         'reverse': d['reverser_on'] @ [1, 2],
     }
-    return _named('cockpit/warnings/annunciators', d | only) | _named(
-        'cockpit/warnings',
-        {'master_caution_timeout': since}
-        | {f'{k}_on': d[k] for k in ('master_caution', 'master_warning', 'master_accept')},
-    )
+    masters = {
+        'master_caution_timeout': since,
+        'master_caution_on': d['master_caution'],
+        'master_warning_on': d['master_warning'],
+        'master_accept_on': d['master_accept'],
+    }
+    return _named('cockpit/warnings/annunciators', d | only) | _named('cockpit/warnings', masters)
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #0c7b1ca0
 def fuel(flight: Flight) -> dict:
@@ -728,21 +717,20 @@ def switches(flight: Flight) -> dict:
     L = flight.log
     b = brightness(flight)
     rng = _rng(flight, 'switches')
-    wet, dark = c.precipitation != 'none', c.daylight < 0.5
-    brake = 1 + (c.runway.length < 3200) + (c.runway.length < 2600) + wet  # 1 to 4
-    choice = lambda: int(rng.random() < 0.3)  # where crews differ
+    is_wet = c.precipitation != 'none'
+    is_dark = c.daylight < 0.5
+    brake = 1 + (c.runway.length < 3200) + (c.runway.length < 2600) + is_wet  # 1 to 4
+
+    def choice():
+        return int(rng.random() < 0.3)  # where crews differ
+
     old = {
-        n: choice()
-        for n in (
-            'DME_radio_selector',
-            'DME_distance_or_time',
-            'RMI_selector',
-            'RMI_selector2',
-            'EFIS_dme_1_selector',
-            'EFIS_dme_2_selector',
-        )
-    }
-    old |= {
+        'DME_radio_selector': choice(),
+        'DME_distance_or_time': choice(),
+        'RMI_selector': choice(),
+        'RMI_selector2': choice(),
+        'EFIS_dme_1_selector': choice(),
+        'EFIS_dme_2_selector': choice(),
         'HSI_selector': 0,
         'HSI_selector2': (radios.NAV1, radios.NAV2, radios.GPS).index(radios.sources(c)[1]),
         'marker_panel_out': 1,
@@ -759,8 +747,8 @@ def switches(flight: Flight) -> dict:
         'beacon_on': 1,
         'strobe_lights_on': int(c.visibility > 800),
         'landing_lights_on': _landing_lights(flight) > 0,
-        'taxi_light_on': (L['phase'] == 2) & dark,
-        'spot_light_on': int(dark and choice()),
+        'taxi_light_on': (L['phase'] == 2) & is_dark,
+        'spot_light_on': int(is_dark and choice()),
         'jet_sync_mode': 0,
         'electric_hydraulic_pump_on': 1,
         'ram_air_turbine_on': after(~(P.online[:, 0] | P.online[:, 1]), 3),
@@ -798,20 +786,16 @@ def pressure(flight: Flight) -> dict:
     L = flight.log
     rng = _rng(flight, 'pressure')
     ground = flight.conditions.runway.elevation
-    start, target, allowed = (
-        rng.uniform(0, 100),
-        10 * np.round(ground / 10),
-        300 / _FEET / 60,
-    )  # m above the runway, m, m/s
+    start = rng.uniform(0, 100)  # m above the runway
+    target = 10 * np.round(ground / 10)  # m
+    allowed = 300 / _FEET / 60  # m/s
     sealed = np.maximum(ground - 60 + start - allowed * L['t'], ground - 60) + 60 * lag(L['wow_1'] > 0, 10.0)
     bleed = power(flight).bleed
     lost = lag(~(bleed[:, 0] | bleed[:, 1]), 40.0)
     cabin = sealed + lost * (L['altitude'] - sealed) + _noise(rng, len(lost), 0.3)[:, 0]
     climb = lag(rate(lag(cabin, 1.0)), 2.0)
     difference = (_pressure_at(cabin) - _pressure_at(L['altitude'])) * _PSI
-    highest = _altitude_at(
-        max(_pressure_at(target) - 7.8 / _PSI, 150.0)
-    )  # at which the cabin can still be held at the set altitude
+    highest = _altitude_at(max(_pressure_at(target) - 7.8 / _PSI, 150.0))  # up to which the cabin holds that altitude
     old = {
         'bleed_air_mode': 2,
         'cabin_altitude_set_m_msl': target,
@@ -834,43 +818,43 @@ def pressure(flight: Flight) -> dict:
 
 def temperature(flight: Flight) -> dict:
     """Air temperature outside, and that of the air brought to rest at a leading edge."""
-    L, rng = flight.log, _rng(flight, 'temperature')
+    L = flight.log
+    rng = _rng(flight, 'temperature')
     air = lag(L['temperature'], 3.0) + _noise(rng, len(L['t']), 0.05)[:, 0]
     edge = (air + 273.15) * (1 + 0.2 * 0.95 * L['mach'] ** 2) - 273.15
-    return _named(
-        'cockpit2/temperature',
-        {
-            f'outside_air_{n}temp_deg{u}': x * k + o
-            for n, x in (('', air), ('LE_', edge))
-            for u, k, o in (('', 1, 0), ('c', 1, 0), ('f', 1.8, 32))
-        },
-    )
+    d = {
+        'outside_air_temp_deg': air,
+        'outside_air_temp_degc': air,
+        'outside_air_temp_degf': air * 1.8 + 32,
+        'outside_air_LE_temp_deg': edge,
+        'outside_air_LE_temp_degc': edge,
+        'outside_air_LE_temp_degf': edge * 1.8 + 32,
+    }
+    return _named('cockpit2/temperature', d)
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #2efe6008
 def hydraulics(flight: Flight) -> dict:
     """Pressure and fluid of the two hydraulic systems."""
-    x, fluid = hydraulic_pressure(flight), radios.hydraulics(flight)
-    return _named(
-        'cockpit2/hydraulics/indicators',
-        {
-            'hydraulic_pressure_1': x[:, 0],
-            'hydraulic_pressure_2': x[:, 1],
-            'hydraulic_fluid_ratio_1': fluid[0],
-            'hydraulic_fluid_ratio_2': fluid[1],
-        },
-    )
+    x = hydraulic_pressure(flight)
+    first, second = radios.hydraulics(flight)
+    d = {
+        'hydraulic_pressure_1': x[:, 0],
+        'hydraulic_pressure_2': x[:, 1],
+        'hydraulic_fluid_ratio_1': first,
+        'hydraulic_fluid_ratio_2': second,
+    }
+    return _named('cockpit2/hydraulics/indicators', d)
 
 
 def transmissions(flight: Flight) -> dict:
     """Oil of the left engine's accessory gearbox: temperature (deg C) and pressure (psi)."""
-    n2, rng = flight.log['n2_0'], _rng(flight, 'transmissions')
-    return _named(
-        'cockpit2/transmissions/indicators',
-        {
-            'oil_temperature': lag(45 + 0.6 * n2 + 60 * burning(flight)[:, 0], 25.0) + _noise(rng, len(n2), 0.2)[:, 0],
-            'oil_pressure': np.maximum(0.65 * n2 + _noise(rng, len(n2), 0.4)[:, 0], 0),
-        },
-    )
+    n2 = flight.log['n2_0']
+    rng = _rng(flight, 'transmissions')
+    d = {
+        'oil_temperature': lag(45 + 0.6 * n2 + 60 * burning(flight)[:, 0], 25.0) + _noise(rng, len(n2), 0.2)[:, 0],
+        'oil_pressure': np.maximum(0.65 * n2 + _noise(rng, len(n2), 0.4)[:, 0], 0),
+    }
+    return _named('cockpit2/transmissions/indicators', d)
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #688819c2
 GROUPS = dict(
@@ -911,20 +895,26 @@ def _assemble(parts: Mapping[str, np.ndarray], T: int) -> np.ndarray:
     ValueError : if a dataref is missing, is not in the table, has the wrong number of columns or rows, or is not finite
     """
     places = _places()
-    for problem, names in (
-        ('is missing', places.keys() - parts.keys()),
-        ('is not in the table', parts.keys() - places.keys()),
-    ):
-        if names:
-            raise ValueError(f"{min(names)} {problem} (and {len(names) - 1} more)")
+    missing = places.keys() - parts.keys()
+    if missing:
+        raise ValueError(f"{min(missing)} is missing (and {len(missing) - 1} more)")
+    unknown = parts.keys() - places.keys()
+    if unknown:
+        raise ValueError(f"{min(unknown)} is not in the table (and {len(unknown) - 1} more)")
     X = np.empty((len(_table()), T), np.float32)
     for name, place in places.items():
-        x, k = np.asarray(parts[name]), place.stop - place.start
-        fits = {0: k == 1, 1: x.shape == (T,) if k == 1 else x.shape == (k,), 2: x.shape == (T, k)}.get(x.ndim, False)
-        if not fits:
+        x = np.asarray(parts[name])
+        k = place.stop - place.start
+        if x.shape == (T, k):
+            X[place] = x.T
+        elif k == 1 and x.shape in ((), (T,)):
+            X[place] = x
+        elif k > 1 and x.shape == (k,):  # constant during the flight
+            X[place] = x[:, None]
+        else:
             raise ValueError(f"{name} has {k} column{'s' * (k > 1)} and {T} rows in the table; got shape {x.shape}")
-        X[place] = x.T if x.ndim == 2 else x[:, None] if k > 1 else x
-    if not (good := np.isfinite(X).all(1)).all():
+    good = np.isfinite(X).all(1)
+    if not good.all():
         first = int(np.argmin(good))
         row = int(np.argmin(np.isfinite(X[first])))
         more = (~good).sum() - 1
@@ -980,7 +970,8 @@ def duplicates(flights: Sequence[np.ndarray]) -> np.ndarray:
     if len({np.shape(X)[1:] for X in flights}) != 1:
         widths = sorted({np.shape(X)[1:] for X in flights})
         raise ValueError(f"flights are arrays (T, k) of one width; got {len(flights)} of widths {widths}")
-    first, firsts = {}, []
+    first = {}
+    firsts = []
     for j, columns in enumerate(zip(*(np.ascontiguousarray(np.asarray(X).T) for X in flights))):
         varies = any((x != columns[0][0]).any() for x in columns)
         key = b'|'.join(x.tobytes() for x in columns) if varies else j

@@ -144,7 +144,9 @@ class TwinFlight:
 
     def __init__(self, flight: Flight, *, camera: bool = True, size: int = 256, field_of_view: float | None = None):
         self.flight = flight
-        self.camera, self.size, self.field_of_view = camera, size, field_of_view
+        self.camera = camera
+        self.size = size
+        self.field_of_view = field_of_view
         self.episode = to_episode(flight, camera=False, size=size, field_of_view=field_of_view)
 
     def __len__(self):

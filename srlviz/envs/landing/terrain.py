@@ -48,7 +48,8 @@ def _compiled(function, records: str = ''):
     "Compile a kernel; an entry gives the fields of its named tuples as `records`."
     from numba import njit
 
-    scope, entry = dict(function.__globals__), bool(records)
+    scope = dict(function.__globals__)
+    entry = bool(records)
     for name in function.__code__.co_names:
         if isinstance(called := scope.get(name), types.FunctionType) and called in _KERNELS:
             scope[name] = _compiled(called)
@@ -147,7 +148,8 @@ def cloudy(tile, x, y, lod):
 @kernel
 def cloudy_level(tile, x, y, level):
     "The same from a single level of the mip chain."
-    n, scale = 512 >> level, 1.0 / (1 << level)
+    n = 512 >> level
+    scale = 1.0 / (1 << level)
     at = (4 * (512 * 512 - n * n)) // 3
     x, y = x * scale - 0.5, y * scale - 0.5
     fx, fy = math.floor(x), math.floor(y)
@@ -185,7 +187,8 @@ class Place(NamedTuple):
 
 
 _GROUNDS = ('grass', 'desert', 'snow')
-NEAR, FAR = (1024, 16.0, -9800.0, -8192.0), (512, 160.0, -16000.0, -40960.0)  # texels, m of each, m of the corner: x, y
+NEAR = (1024, 16.0, -9800.0, -8192.0)  # texels, m of each, m of the corner: x, y
+FAR = (512, 160.0, -16000.0, -40960.0)
 
 
 def place_of(runway, ground: str) -> Place:
@@ -243,7 +246,10 @@ def _field(p, e, n):
     if p.square == 0:
         e, n = e + 260 * _smooth_noise(e / 900, n / 900, 31), n + 260 * _smooth_noise(e / 900, n / 900, 32)
     i, j = int(math.floor(e / size)), int(math.floor(n / size))
-    best, second, bi, bj = 9e9, 9e9, 0, 0
+    best = 9e9
+    second = 9e9
+    bi = 0
+    bj = 0
     for di in range(-1, 2):
         for dj in range(-1, 2):
             a = (i + di + 0.5 + jitter * (hashed(i + di, j + dj, p.seed) - 0.5)) * size - e
@@ -349,7 +355,8 @@ def _wild(p, c, e, n, height, slope, clear, grain):
 @kernel
 def _built(p, c, e, n, height, clear, grain):
     "The colour c with houses, streets and two kinds of roads; and their light at night."
-    urban, light = _rough_noise(e / 4200, n / 4200, p.seed + 71), 0.0
+    urban = _rough_noise(e / 4200, n / 4200, p.seed + 71)
+    light = 0.0
     house = clear * smooth(0.60, 0.72, urban + 0.16 * p.towns - 0.08) * (1 - smooth(80.0, 160.0, height))
     if house > 0:
         street = min(e / 105 % 1, n / 88 % 1) < 0.13
@@ -444,7 +451,8 @@ def maps(place: Place) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 @kernel
 def _texel_at(chart, n0, level, x, y):
     "A map at x, y (texels of level 0), between four texels of a level."
-    n, scale = n0 >> level, 1.0 / (1 << level)
+    n = n0 >> level
+    scale = 1.0 / (1 << level)
     at = (4 * (n0 * n0 - n * n)) // 3
     x, y = x * scale - 0.5, y * scale - 0.5
     fx, fy = math.floor(x), math.floor(y)
@@ -528,7 +536,8 @@ def parts(period, a, b, x, w):
     "The same for [a, b], repeated with a period."
     if w >= 2 * period:
         return (b - a) / period
-    k, total = math.floor(x / period), 0.0
+    k = math.floor(x / period)
+    total = 0.0
     for j in range(-2, 3):
         total += part((k + j) * period + a, (k + j) * period + b, x, w)
     return total

@@ -118,7 +118,8 @@ def _repeat_previous_belief(task, obs, actions):
 def _autoencode_belief(task, obs, actions):
     kinds = _kinds(task.blank['deck'])
     n, t = int(kinds.sum()), np.arange(len(obs))
-    watching, deck = obs[:, 0], obs[:n, 1]
+    watching = obs[:, 0]
+    deck = obs[:n, 1]
     pile = np.minimum(t + 1, 2 * n - 1 - t)
     dealt = _dealt(deck, 4)
     answer = np.where(watching == 1, -1, deck[np.minimum(pile, len(deck)) - 1])
@@ -172,7 +173,8 @@ def _concentration_pairs(deck: np.ndarray, actions: np.ndarray) -> tuple[np.ndar
     """
     found = np.zeros((len(actions), len(deck)), np.int64)
     waiting = np.full(len(actions), -1)
-    open_pairs, first = np.zeros(len(deck), np.int64), -1
+    open_pairs = np.zeros(len(deck), np.int64)
+    first = -1
     for t, place in enumerate(actions):
         found[t], waiting[t] = open_pairs, first
         if open_pairs[place]:
@@ -208,7 +210,8 @@ def _best_arm(pulls: np.ndarray, wins: np.ndarray) -> np.ndarray:
 
     degree = pulls.sum(1).max() + pulls.shape[1] - 1
     nodes, weights = np.polynomial.legendre.leggauss(int(degree) // 2 + 1)
-    x, weights = (nodes + 1) / 2, weights / 2
+    x = (nodes + 1) / 2
+    weights = weights / 2
     pairs = pulls * (pulls.max() + 1) + wins
     pairs, index = np.unique(pairs, return_inverse=True)  # few arms change from row to row
     n, w = (column[:, None].astype(np.float64) for column in divmod(pairs, pulls.max() + 1))
@@ -237,11 +240,7 @@ def _bandit_belief(task, obs, actions):
         **_columns('wins', _known_number, wins),
     )
 
-# %% ../../../nbs/01_envs/pomdp/07_belief.ipynb #064613a9
-_MAX_STATES = 2**20  # that are counted at once; 100 MB or so
-_MAX_TILES = 1000  # has 1e299 boards with 500 mines, and no larger one fits a float
-
-
+# %% ../../../nbs/01_envs/pomdp/07_belief.ipynb #5daa252e
 def _group_tiles(sums: np.ndarray, closed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Group the closed tiles that belong to the same sums, in the order of their first tiles.
 
@@ -259,6 +258,9 @@ def _group_tiles(sums: np.ndarray, closed: np.ndarray) -> tuple[np.ndarray, np.n
     members, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     order = np.argsort(first)
     return members[order].astype(np.int64), np.argsort(order)[group.ravel()]
+
+# %% ../../../nbs/01_envs/pomdp/07_belief.ipynb #3313a6a1
+_MAX_STATES = 2**20  # that are counted at once; 100 MB or so
 
 
 def _fill_group(lacks: np.ndarray, member: np.ndarray, size: int, room: np.ndarray) -> tuple:
@@ -292,6 +294,9 @@ def _fill_group(lacks: np.ndarray, member: np.ndarray, size: int, room: np.ndarr
     keys = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1]))).ravel()
     _, first, target = np.unique(keys, return_index=True, return_inverse=True)
     return rows[first], source, target.ravel(), x
+
+# %% ../../../nbs/01_envs/pomdp/07_belief.ipynb #064613a9
+_MAX_TILES = 1000  # has 1e299 boards with 500 mines, and no larger one fits a float
 
 
 def mine_probabilities(closed: np.ndarray, sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
@@ -341,13 +346,15 @@ def mine_probabilities(closed: np.ndarray, sums: np.ndarray, counts: np.ndarray)
 # %% ../../../nbs/01_envs/pomdp/07_belief.ipynb #ea46c8bc
 @_belief_of(MineSweeper)
 def _minesweeper_belief(task, obs, actions):
-    size, n_mines = task.parameters['size'], task.parameters['mines']
+    size = task.parameters['size']
+    n_mines = task.parameters['mines']
     position = np.indices((size, size)).reshape(2, -1)
     near = np.abs(position[:, :, None] - position[:, None]).max(0) <= 1  # a tile and its neighbours
     tiles = np.ravel_multi_index(tuple(actions.T), (size, size))
     opened = np.zeros((len(obs), size**2), np.int64)
     mines = np.empty((len(obs), size**2))
-    sums, counts = [np.ones(size**2, bool)], [n_mines]
+    sums = [np.ones(size**2, bool)]
+    counts = [n_mines]
     for t in range(len(obs)):
         if t:
             opened[t] = opened[t - 1]
@@ -382,7 +389,9 @@ def _task_of(recording: Recording) -> POMDP:
 def _seen(task: POMDP, vector: np.ndarray) -> np.ndarray:
     "Codes (T, k) of the observations in the rows of a recording (T, F); a ValueError if they are of another space"
     sizes = task.obs_layout.sizes
-    width, action, flag = int(sizes.sum()), int(task.act_layout.sizes.sum()), 2
+    width = int(sizes.sum())
+    action = int(task.act_layout.sizes.sum())
+    flag = 2
     if vector.ndim != 2 or vector.shape[1] not in (width, width + flag, width + action + flag):
         raise ValueError(
             f"an observation of {type(task).__name__} has {width} columns, or {width + action + flag} if it is flat; "

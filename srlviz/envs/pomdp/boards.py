@@ -345,13 +345,15 @@ def _move_ship(board: np.ndarray, tile: int, value: int, shots: np.ndarray, plac
     -------
     (tiles,), the board itself if no ship can move so
     """
-    best, fewest = board, np.inf
+    best = board
+    fewest = np.inf
     for ship, possible in zip(_divide(board, places), places):
         others = board - ship
         boards = others + possible[(possible @ others == 0) & (others[tile] + possible[:, tile] == value)]
         seen = (boards != board) @ shots
         if len(seen) and seen.min() < fewest:
-            best, fewest = boards[seen.argmin()], seen.min()
+            best = boards[seen.argmin()]
+            fewest = seen.min()
     return best
 
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #31094132
@@ -620,7 +622,8 @@ class MineSweeper(POMDP):
     def set_value(self, R, name, column, value, t, actions):
         """A mine moves between this tile and one that was not opened, with as few opened neighbours as possible; an
         opened tile has none, or the episode would have ended there."""
-        size, n = self.parameters['size'], len(R)
+        size = self.parameters['size']
+        n = len(R)
         mines = R['hidden'].reshape(n, -1)
         tried = _tried(size, actions, t)
         free = (mines != mines[:, [column]]) & (tried == 0)  # the tiles to swap with

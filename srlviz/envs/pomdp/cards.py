@@ -237,9 +237,11 @@ class _Suits(POMDP):
     def text_truth(self, e):
         factors = self.factors_of(np.asarray(e)[None])
         if 'on_pile' in factors:
-            where, counts = 'on the pile', factors['on_pile'][0]
+            where = 'on the pile'
+            counts = factors['on_pile'][0]
         else:
-            where, counts = 'in the deck', factors['remaining'][0]
+            where = 'in the deck'
+            counts = factors['remaining'][0]
         suit = factors['answer'][0]
         answer = _SIGNS[suit] if suit >= 0 else 'none yet'
         return _join_lines(f'answer: {answer}', f'{where}: {_counted(_SIGNS, counts)}', _verdict(self, e))
@@ -285,7 +287,8 @@ class RepeatFirst(_Suits):
         self.observation_space = spaces.Discrete(4)
         self.action_space = spaces.Discrete(4)
         self.state_space = spaces.Tuple((spaces.Discrete(4), spaces.Box(0, 1, (4,))))
-        self.max_steps, self.return_range = deck.size - 1, (-1.0, 1.0)
+        self.max_steps = deck.size - 1
+        self.return_range = (-1.0, 1.0)
         self.settable = ('answer', *_columns('remaining', 4))
         return dict(deck=deck)
 
@@ -379,7 +382,8 @@ class RepeatPrevious(_Suits):
         self.observation_space = spaces.Discrete(4)
         self.action_space = spaces.Discrete(4)
         self.state_space = spaces.Tuple((spaces.MultiDiscrete([4] * self.k), spaces.Box(0, 1, (4,))))
-        self.max_steps, self.return_range = deck.size - 1, (-1.0, 1.0)
+        self.max_steps = deck.size - 1
+        self.return_range = (-1.0, 1.0)
         self.settable = _columns('ago', self.k) + _columns('remaining', 4)
         return dict(deck=deck, k=self.k)
 
@@ -427,7 +431,8 @@ class RepeatPrevious(_Suits):
 
     def script(self):
         "Remember the last k observations: return 1."
-        seen, answer = [], 0
+        seen = []
+        answer = 0
         while True:
             seen.append((yield answer))
             answer = seen[-self.k] if len(seen) >= self.k else 0
@@ -489,7 +494,8 @@ class Autoencode(_Suits):
         self.action_space = spaces.Discrete(4)
         suits = spaces.MultiDiscrete([4] * deck.size)
         self.state_space = spaces.Tuple((suits, spaces.Discrete(2), spaces.Box(0, 1, (1,))))
-        self.max_steps, self.return_range = 2 * deck.size - 1, (-1.0, 1.0)
+        self.max_steps = 2 * deck.size - 1
+        self.return_range = (-1.0, 1.0)
         self.settable = ('answer', *_columns('on_pile', 4))
         return dict(deck=deck)
 
@@ -622,7 +628,8 @@ class CountRecall(POMDP):
         self.action_space = spaces.Discrete(self.max_count + 1)
         shares = spaces.Box(0, 1, (kinds,))
         self.state_space = spaces.Tuple((shares, shares, self.observation_space))
-        self.max_steps, self.return_range = deck.size - 1, (-1.0, 1.0)
+        self.max_steps = deck.size - 1
+        self.return_range = (-1.0, 1.0)
         self.action_names = tuple(map(str, range(self.max_count + 1)))
         self.keys = {key: i for key, i in self.keys.items() if i <= self.max_count}
         self.factor_notes = dict(
@@ -664,7 +671,8 @@ class CountRecall(POMDP):
         kind = R['obs'][:, 1] if name == 'answer' else np.full(len(R), kind)
         if name not in ('answer', 'counts'):
             return None
-        position, t = np.arange(self.max_steps), R['t'][:, None]
+        position = np.arange(self.max_steps)
+        t = R['t'][:, None]
         queried = (R['queries'][:, :-1] == kind[:, None]) & (position >= t)
         when = np.where(queried.any(1), queried.argmax(1), -1)
         dealt = (R['deck'][:, :-1] == kind[:, None]) & (position > t) & (position <= when[:, None])
@@ -766,7 +774,8 @@ class HigherLower(POMDP):
         self.action_space = spaces.Discrete(2)
         shares = spaces.Box(0, 1, (13,))
         self.state_space = shares if self.legacy else spaces.Tuple((spaces.Discrete(13), shares))
-        self.max_steps, self.return_range = n - 1, ((1 - n) / n, (n - 1) / n)
+        self.max_steps = n - 1
+        self.return_range = ((1 - n) / n, (n - 1) / n)
         self.settable = _columns('remaining', 13)
         return dict(deck=deck)
 
@@ -836,7 +845,9 @@ def _concentration_reset(e):
     _deal(e, e.deck, e.down)
     for i in range(e.obs.size):
         e.up[i], e.obs[i] = 0, e.down
-    e.turned, e.waiting, e.found = 0, False, 0
+    e.turned = 0
+    e.waiting = False
+    e.found = 0
 
 
 def _concentration_step(e, a):
@@ -861,7 +872,8 @@ def _concentration_step(e, a):
         e.reward = 1 / (n // 2)
     else:
         e.reward = -1 / (2 * n) * 2
-    e.terminated, e.truncated = e.found == n, e.t == 2 * n
+    e.terminated = e.found == n
+    e.truncated = e.t == 2 * n
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #01124d45
 def _find_pairs(n: int):
@@ -988,7 +1000,8 @@ class Concentration(POMDP):
         self.action_space = spaces.Discrete(n)
         place = spaces.Discrete(n if self.legacy else n + 1)
         self.state_space = spaces.Tuple((spaces.MultiDiscrete([kinds] * n), spaces.MultiBinary(n), place, place))
-        self.max_steps, self.return_range = 2 * n, (-1.0, 1.0)
+        self.max_steps = 2 * n
+        self.return_range = (-1.0, 1.0)
         self.settable = (*_columns('card', n), 'first')
         self.grid = _Grid(*_fit(n, 300, 264))
         self.action_names = tuple('row {}, card {}'.format(*self.grid.place(i)) for i in range(n))

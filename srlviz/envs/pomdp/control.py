@@ -82,11 +82,13 @@ def _pole_script(shown: np.ndarray, first: np.ndarray, noise: float):
     z = np.zeros(4)
     P = np.eye(4) * 0.05**2 / 3
     noise = max(noise, 1e-4)
-    obs, which = (yield), first
+    obs = yield
+    which = first
     while True:
         z, P = _kalman_update(z, P, np.eye(4)[which], obs - z[which], noise)
         a = int(z @ _LEAN > 0)
-        obs, which = (yield a), shown
+        obs = yield a
+        which = shown
         z, P = np.array(_pole_motion(*z, a)), _DRIFT @ P @ _DRIFT.T
 
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #951da663
@@ -211,8 +213,10 @@ class PositionOnlyCartPole(POMDP):
     aliases = ('StatelessCartPole',)
     tags = ('control',)
     factor_notes = _POLE_NOTES
-    action_names, keys = ('left', 'right'), {'ArrowLeft': 0, 'ArrowRight': 1}
-    reset1, step1 = staticmethod(_pole_reset), staticmethod(_pole_step)
+    action_names = ('left', 'right')
+    keys = {'ArrowLeft': 0, 'ArrowRight': 1}
+    reset1 = staticmethod(_pole_reset)
+    step1 = staticmethod(_pole_step)
     settable = ('position', 'velocity')
 
     def build(self, length, noise, shown):
@@ -305,7 +309,8 @@ class NoisyPositionOnlyCartPole(PositionOnlyCartPole):
         d: dict(length=200, noise=s, shown=('position', 'angle'))
         for d, s in dict(easy=0.1, medium=0.2, hard=0.3).items()
     }
-    aliases, tags = ('NoisyStatelessCartPole',), ('noisy',)
+    aliases = ('NoisyStatelessCartPole',)
+    tags = ('noisy',)
 
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #c1ae4f75
 class VelocityOnlyCartPole(PositionOnlyCartPole):
@@ -363,11 +368,13 @@ def _pendulum_step(e, a):
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #528dc13b
 def _pendulum_script(noise: float):
     "Swing up and balance the pendulum from observations, as a generator."
-    noise, obs = max(noise, 1e-4), (yield)
+    noise = max(noise, 1e-4)
+    obs = yield
     z = np.array([math.atan2(obs[1], obs[0]), 0.0])
     P = np.diag([noise**2, 1 / 3])
     while True:
-        angle, spin = _wrap_angle(z[0]), z[1]
+        angle = _wrap_angle(z[0])
+        spin = z[1]
         if abs(angle) < 0.8 and abs(spin) < 6:
             torque = -(15 * math.sin(angle) + 17.5 * angle + 7.5 * spin) / 3
         else:
@@ -405,7 +412,8 @@ def _draw_torques(panel, last: float | None):
         panel.icon(panel.width / 2 - 61 * last, 238, 'down', 12, 'chosen')
     for i, torque in enumerate(_TORQUES):
         icon = 'turn_left' if torque > 0 else 'turn_right' if torque < 0 else None
-        box, word = (9 + 61 * i, 246, 66 + 61 * i, 279), f'{abs(torque):.0f}'
+        box = (9 + 61 * i, 246, 66 + 61 * i, 279)
+        word = f'{abs(torque):.0f}'
         panel.button(box, word, (torque,), icon=icon, size=13, chosen=last == torque)
     panel.caption('torque, Nm', size=11)
 
@@ -451,7 +459,8 @@ class PositionOnlyPendulum(POMDP):
     """
 
     difficulties = {d: dict(length=n, noise=0.0) for d, n in dict(easy=200, medium=150, hard=100).items()}
-    aliases, tags = ('StatelessPendulum',), ('control',)
+    aliases = ('StatelessPendulum',)
+    tags = ('control',)
     factor_notes = dict(angle=FactorNote('angle, 0 upright', 'rad'), spin=FactorNote('spin', 'rad/s'))
     keys = {'ArrowLeft': (2.0,), 'ArrowDown': (0.0,), 'ArrowRight': (-2.0,)}
     not_settable = 'a start with another angle in a later row changes the spin by rounding, and most have too much spin'
@@ -464,7 +473,8 @@ class PositionOnlyPendulum(POMDP):
         self.observation_space = spaces.Box(-1, 1, (2,))
         self.action_space = spaces.Box(-2, 2, (1,))
         self.state_space = spaces.Box(np.float32([-1, -1, -8]), np.float32([1, 1, 8]))
-        self.max_steps, self.return_range = length, (-1.0, 1.0)
+        self.max_steps = length
+        self.return_range = (-1.0, 1.0)
         return dict(state=np.zeros(2), high=np.ones(2, np.float32), noise=noise, length=length, two=2.0)
 
     def factors_of(self, R):
@@ -515,4 +525,5 @@ class NoisyPositionOnlyPendulum(PositionOnlyPendulum):
     """
 
     difficulties = {d: dict(length=200, noise=s) for d, s in dict(easy=0.1, medium=0.2, hard=0.3).items()}
-    aliases, tags = ('NoisyStatelessPendulum',), ('noisy',)
+    aliases = ('NoisyStatelessPendulum',)
+    tags = ('noisy',)

@@ -74,8 +74,9 @@ def _font(size: float):
 @functools.lru_cache(256)
 def _has(letter: str) -> bool:
     "Whether the font has a glyph for a character."
-    draw = lambda c: bytes(_font(24)[0].getmask(c))
-    return letter.isspace() or draw(letter) != draw('\ufffe')
+    font, _ = _font(24)
+    missing = bytes(font.getmask('\ufffe'))
+    return letter.isspace() or bytes(font.getmask(letter)) != missing
 
 
 @functools.lru_cache(8192)
@@ -86,9 +87,9 @@ def _word(s: str, size: float, bold: bool):
     for c in s:
         if not _has(c):
             raise ValueError(f"the font of pictures has no {c!r} (in {s!r}): use a word, or an icon")
-    font = _font(size)[0]
+    font, _ = _font(size)
     base = math.ceil(size * 1.1)
-    wide = _font(size)[0].getlength(s) + bold * size / 24
+    wide = font.getlength(s) + bold * size / 24
     mask = Image.new('L', (math.ceil(wide) + 4, math.ceil(size * 1.5)))
     for x in (2, 2 + size / 24)[: 1 + bold]:  # the font has one weight
         layer = Image.new('L', mask.size)
@@ -144,8 +145,11 @@ def _heart(top, bottom):
 def _diamond():
     "Outline of a diamond with slightly concave sides."
     t = np.linspace(0, 2 * np.pi, 72, endpoint=False)
-    power = lambda v: np.sign(v) * abs(v) ** 2.3  # 2 would be straight
-    return list(zip(0.5 + 0.4 * power(np.cos(t)), 0.5 + 0.5 * power(np.sin(t))))
+    c = np.cos(t)
+    s = np.sin(t)
+    x = np.sign(c) * abs(c) ** 2.3  # sides of the power 2 would be straight
+    y = np.sign(s) * abs(s) ** 2.3
+    return list(zip(0.5 + 0.4 * x, 0.5 + 0.5 * y))
 
 
 def _arrow(turn):
@@ -212,7 +216,12 @@ _ICONS = {
 def _icon(name: str, size: int):
     if name not in _ICONS:
         raise ValueError(f"no icon {name!r}; there are {', '.join(_ICONS)}")
-    return _smooth_mask(size, size, lambda d, n: [paint(d, size * n) for paint in _ICONS[name]], 8 if size < 40 else 4)
+
+    def paint(d, n):
+        for shape in _ICONS[name]:
+            shape(d, size * n)
+
+    return _smooth_mask(size, size, paint, over=8 if size < 40 else 4)
 
 # %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #54a16593
 @functools.lru_cache(512)
@@ -228,6 +237,11 @@ def _rounded(width: int, height: int, radius: float, line: float = 0):
     return _smooth_mask(width, height, paint)
 
 
+def card_height(width: int) -> int:
+    "Height of a card of this width."
+    return round(width * 1.4)
+
+# %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #cb9a70be
 @functools.lru_cache(2048)
 def _draw_card(rank: int | None, suit: int | None, color: str | None, face_up: bool, width: int, dim: bool):
     "Draw a card."
@@ -240,7 +254,7 @@ def _draw_card(rank: int | None, suit: int | None, color: str | None, face_up: b
     else:
         _draw_front(p, rank, suit, color or ('ink' if suit is None else _SUIT_COLORS[suit]), width, height)
     p.paste('#9aa1aa', _rounded(width, height, max(width / 9, 2), 1), 0, 0)
-    return p.image if not dim else p.washed(0.62)
+    return p.washed(0.62) if dim else p.image
 
 
 def _draw_back(p, width, height):
@@ -254,25 +268,24 @@ def _draw_back(p, width, height):
 
 def _draw_front(p, rank, suit, color, width, height):
     "Draw rank and suit on a card, if known."
-    name = None if rank is None else RANKS[rank]
-    word = functools.partial(p.text, color=color, anchor='mm', bold=True)
+    name = '' if rank is None else RANKS[rank]
+    icon = None if suit is None else _SUIT_ICONS[suit]
+    is_short = len(name) < 2
+
+    def write(x, y, size):
+        p.text(x, y, name, size=size, color=color, anchor='mm', bold=True)
+
     if rank is None:
-        p.icon(width / 2, height / 2, _SUIT_ICONS[suit], round(width * 0.6), color)
+        p.icon(width / 2, height / 2, icon, round(width * 0.6), color)
     elif suit is None:
-        word(width / 2, height / 2, name, size=round(width * (0.62 if len(name) < 2 else 0.52)))
+        write(width / 2, height / 2, round(width * (0.62 if is_short else 0.52)))
     elif width < 34:
-        word(width / 2, height * 0.29, name, size=max(round(width * 0.5), 8))
-        p.icon(width / 2, height * 0.68, _SUIT_ICONS[suit], max(round(width * 0.5), 7), color)
+        write(width / 2, height * 0.29, max(round(width * 0.5), 8))
+        p.icon(width / 2, height * 0.68, icon, max(round(width * 0.5), 7), color)
     else:
-        size = round(width * (0.34 if len(name) < 2 else 0.29))
-        word(width * 0.2 + 1, height * 0.15 + 1, name, size=size)
-        p.icon(width * 0.2 + 1, height * 0.34, _SUIT_ICONS[suit], round(width * 0.23), color)
-        p.icon(width * 0.57, height * 0.63, _SUIT_ICONS[suit], round(width * 0.5), color)
-
-
-def card_height(width: int) -> int:
-    "Height of a card of this width."
-    return round(width * 1.4)
+        write(width * 0.2 + 1, height * 0.15 + 1, round(width * (0.34 if is_short else 0.29)))
+        p.icon(width * 0.2 + 1, height * 0.34, icon, round(width * 0.23), color)
+        p.icon(width * 0.57, height * 0.63, icon, round(width * 0.5), color)
 
 # %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #05f371b3
 @functools.lru_cache(2048)
@@ -281,11 +294,11 @@ def _ring(r: float, width: float, dx: float, dy: float):
     half = math.ceil(r) + 2
 
     def paint(d, n):
-        x, y = half + dx, half + dy
-        for radius, ink in ((r, 255), (r - width, 0))[: 1 + (width > 0)]:
-            d.ellipse([v * n for v in (x - radius, y - radius, x + radius, y + radius)], fill=ink)
+        _disc(half + dx, half + dy, r)(d, n)
+        if width > 0:
+            _disc(half + dx, half + dy, r - width, ink=0)(d, n)
 
-    return _smooth_mask(2 * half + 1, 2 * half + 1, paint, 8 if r < 20 else 4)
+    return _smooth_mask(2 * half + 1, 2 * half + 1, paint, over=8 if r < 20 else 4)
 
 # %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #ccc605c5
 @functools.lru_cache(1024)
@@ -307,7 +320,8 @@ class Pen:
     def __init__(self, image):
         from PIL import ImageDraw
 
-        self.image, self.draw = image, ImageDraw.Draw(image)
+        self.image = image
+        self.draw = ImageDraw.Draw(image)
 
     @classmethod
     def blank(cls, width: int, height: int, color: str = 'paper'):
@@ -348,15 +362,19 @@ class Pen:
         by = min(by, self.image.height)
         if bx <= ax or by <= ay:
             return
-        scaled = lambda d, n: paint(d, [tuple(q) for q in ((p - (ax, ay)) * n).tolist()], n)
+
+        def paint_scaled(d, n):
+            paint(d, [tuple(q) for q in ((p - (ax, ay)) * n).tolist()], n)
+
         over = 8 if (bx - ax) * (by - ay) < 6000 else 4
-        self.paste(color, _smooth_mask(bx - ax, by - ay, scaled, over), ax, ay)
+        self.paste(color, _smooth_mask(bx - ax, by - ay, paint_scaled, over), ax, ay)
 
     def line(self, points: Sequence, color: str = 'ink', width: float = 2):
         "Draw a line through points (x, y), with round ends."
-        if len(points) == 2 and width > 1 and (points[0][0] == points[1][0] or points[0][1] == points[1][1]):
-            return self._straight_line(*points, color, width)
-        if width > 1 or any(a != b and c != d for (a, c), (b, d) in zip(points, points[1:])):
+        is_slanted = any(a != b and c != d for (a, c), (b, d) in zip(points, points[1:]))
+        if len(points) == 2 and width > 1 and not is_slanted:
+            self._straight_line(*points, color, width)
+        elif width > 1 or is_slanted:
             self._paste_smooth(points, width / 2, lambda d, q, n: _round_line(d, q, width * n), color)
         else:
             self.draw.line([(round(x), round(y)) for x, y in points], _rgb(color), 1)
@@ -366,7 +384,8 @@ class Pen:
         x0, y0 = map(min, zip(a, b))
         x1, y1 = map(max, zip(a, b))
         w = max(round(width), 1)
-        x, y = round(x0 - w / 2), round(y0 - w / 2)
+        x = round(x0 - w / 2)
+        y = round(y0 - w / 2)
         self.rect((x, y, x + w + round(x1 - x0), y + w + round(y1 - y0)), color, radius=w / 2)
 
     def polygon(self, points: Sequence, fill: str | None = 'ink', outline: str | None = None, width: float = 1.5):
@@ -439,15 +458,18 @@ class Pen:
             the capitals, or baseline; of all lines together)
         width : wrap lines at this width, in pixels
         """
-        given = str(s).translate(_SPELLED).split('\n')
-        lines = [b for a in given for b in (_wrap_text(a, width, size, bold) if width else [a])]
-        caps, step = _font(size)[1], round(size * 1.35)
+        lines = str(s).translate(_SPELLED).split('\n')
+        if width:
+            lines = [part for line in lines for part in _wrap_text(line, width, size, bold)]
+        _, caps = _font(size)
+        step = round(size * 1.35)
         down = {'t': caps, 'm': caps / 2, 'b': 0}[anchor[1]]
         up = {'t': 0, 'm': 0.5, 'b': 1}[anchor[1]]
         top = y + down - up * step * (len(lines) - 1)
-        for k, part in enumerate(lines):
-            mask, wide, base = _word(part, size, bold)
-            left = x - 2 - {'l': 0, 'm': 0.5, 'r': 1}[anchor[0]] * wide
+        aside = {'l': 0, 'm': 0.5, 'r': 1}[anchor[0]]
+        for k, line in enumerate(lines):
+            mask, wide, base = _word(line, size, bold)
+            left = x - 2 - aside * wide
             self.paste(color or 'ink', mask, left, top + k * step - base)
         return caps + step * (len(lines) - 1)
 
@@ -460,11 +482,13 @@ class _Cells(NamedTuple):
     side: int
 
     def __call__(self, r: int, c: int) -> tuple[int, int, int, int]:
-        left, top, side = self
-        return left + c * side, top + r * side, left + (c + 1) * side, top + (r + 1) * side
+        x = self.left + c * self.side
+        y = self.top + r * self.side
+        return x, y, x + self.side, y + self.side
 
     def middle(self, r: int, c: int) -> tuple[float, float]:
-        return self(r, c)[0] + self.side / 2 + 0.5, self(r, c)[1] + self.side / 2 + 0.5
+        x, y, _, _ = self(r, c)
+        return x + self.side / 2 + 0.5, y + self.side / 2 + 0.5
 
 
 def _place_cells(rows: int, columns: int, box: Sequence[float], axes: bool, gap: int) -> _Cells:
@@ -473,14 +497,17 @@ def _place_cells(rows: int, columns: int, box: Sequence[float], axes: bool, gap:
     edge = 16 if axes else 0
     side = int(min((x1 - x0 - edge - gap) / columns, (y1 - y0 - edge - gap) / rows))
     left = round(x0 + edge + (x1 - x0 - edge - side * columns) / 2)
-    return _Cells(left, round(y0 + edge + (y1 - y0 - edge - side * rows) / 2), side)
+    top = round(y0 + edge + (y1 - y0 - edge - side * rows) / 2)
+    return _Cells(left, top, side)
 
 
 def _color_names(colors: Sequence[str] | Mapping[int, str] | None, cells: np.ndarray) -> Sequence[str]:
     "List the colours of the numbers in cells."
     if isinstance(colors, (list, tuple)):
         return [*colors]
-    return [colors.get(k, 'paper') for k in range(int(cells.max(initial=0)) + 1)] if colors else _CELL_COLORS
+    if not colors:
+        return _CELL_COLORS
+    return [colors.get(k, 'paper') for k in range(int(cells.max(initial=0)) + 1)]
 
 # %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #268d667c
 @functools.lru_cache(256)
@@ -511,6 +538,66 @@ _MARKS = {
     'no': _Mark('no', 'wrong'),
 }  # other marks are names of icons, black or white for contrast with the cell
 
+# %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #6af6e6f6
+class _Board:
+    """A board that is drawn.
+
+    Parameters
+    ----------
+    pen : draws it
+    at : its layout
+    cells : (rows, columns) of numbers
+    names : colour of each number
+    """
+
+    def __init__(self, pen: Pen, at: _Cells, cells: np.ndarray, names: Sequence[str]):
+        self.pen = pen
+        self.at = at
+        self.cells = cells
+        self.names = names
+
+    def paste_tiles(self, gap: int):
+        "Draw the cells as squares, with lines of `gap` pixels between them."
+        from PIL import Image
+
+        colors = np.array([_rgb(c) for c in self.names], np.uint8)[self.cells]  # (rows, columns, 3)
+        rows, columns = self.cells.shape
+        side = self.at.side
+        big = np.empty((rows * side + gap, columns * side + gap, 3), np.uint8)
+        big[: rows * side, : columns * side] = colors.repeat(side, 0).repeat(side, 1)
+        for k in range(gap):
+            big[k::side] = _rgb('grid')
+            big[:, k::side] = _rgb('grid')
+        self.pen.image.paste(Image.fromarray(big), (self.at.left, self.at.top))
+
+    def number_axes(self):
+        "Number rows and columns."
+        left, top, side = self.at
+        rows, columns = self.cells.shape
+        for r in range(rows):
+            self.pen.text(left - 6, top + (r + 0.5) * side, r, size=10, color='muted', anchor='rm')
+        for c in range(columns):
+            self.pen.text(left + (c + 0.5) * side, top - 6, c, size=10, color='muted', anchor='mb')
+
+    def readable(self, r: int, c: int) -> str:
+        "Black or white, for contrast with a cell."
+        return 'paper' if _is_dark(self.names[self.cells[r, c]]) else 'ink'
+
+    def write_labels(self, labels, ink: str | None):
+        "Write texts (rows, columns) in cells, in one colour or readable ones."
+        size = max(8, min(16, round(self.at.side * 0.55)))
+        for (r, c), s in np.ndenumerate(np.asarray(labels)):
+            if s != '':
+                self.pen.text(*self.at.middle(r, c), s, size=size, color=ink or self.readable(r, c), anchor='mm')
+
+    def draw_marks(self, marks: Mapping | np.ndarray, colors: Mapping[str, str]):
+        "Draw marks in cells; `colors` of names replace those of `_MARKS`."
+        items = marks.items() if isinstance(marks, Mapping) else np.ndenumerate(np.asarray(marks))
+        for (r, c), name in items:
+            if name != '':
+                icon, color = _MARKS.get(name) or _Mark(name, self.readable(r, c))
+                self.pen.icon(*self.at.middle(r, c), icon, round(self.at.side * 0.7), colors.get(name) or color)
+
 # %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #4ff828e6
 class Panel(Pen):
     """Part of a sheet, `width` x `height` pixels, with its top left corner at `place`.
@@ -526,7 +613,8 @@ class Panel(Pen):
 
     def target(self, box: Sequence[float], action):
         "Make a box clickable, with an action."
-        (x, y), (x0, y0, x1, y1) = self.place, map(round, box)
+        x, y = self.place
+        x0, y0, x1, y1 = map(round, box)
         self.targets.append(dict(box=(x + x0, y + y0, x + x1, y + y1), action=action))
 
     def caption(self, s: str, *, color: str = 'muted', size: float = 12):
@@ -586,38 +674,6 @@ class Panel(Pen):
             self.target((x, y, x + width, y + height), action)
         return x, y, x + width, y + height
 
-    def _paste_tiles(self, colors: np.ndarray, at: _Cells, gap: int):
-        "Draw colours (rows, columns, 3) as squares, with lines between them."
-        from PIL import Image
-
-        (rows, cols), side = colors.shape[:2], at.side
-        big = np.empty((rows * side + gap, cols * side + gap, 3), np.uint8)
-        big[: rows * side, : cols * side] = colors.repeat(side, 0).repeat(side, 1)
-        for k in range(gap):
-            big[k::side], big[:, k::side] = _rgb('grid'), _rgb('grid')
-        self.image.paste(Image.fromarray(big), (at.left, at.top))
-
-    def _number_axes(self, rows: int, columns: int, at: _Cells):
-        "Number rows and columns."
-        for r in range(rows):
-            self.text(at.left - 6, at.top + (r + 0.5) * at.side, r, size=10, color='muted', anchor='rm')
-        for c in range(columns):
-            self.text(at.left + (c + 0.5) * at.side, at.top - 6, c, size=10, color='muted', anchor='mb')
-
-    def _write_labels(self, labels, at: _Cells, ink: Callable):
-        "Draw texts (rows, columns) in cells, in the colour `ink(row, column)`."
-        size = max(8, min(16, round(at.side * 0.55)))
-        for (r, c), s in np.ndenumerate(np.asarray(labels)):
-            if s != '':
-                self.text(*at.middle(r, c), s, size=size, color=ink(r, c), anchor='mm')
-
-    def _draw_marks(self, marks: Mapping | np.ndarray, at: _Cells, ink: Callable, colors: Mapping[str, str]):
-        "Draw marks in cells."
-        for (r, c), name in marks.items() if isinstance(marks, Mapping) else np.ndenumerate(np.asarray(marks)):
-            if name != '':
-                icon, color = _MARKS.get(name) or _Mark(name, ink(r, c))
-                self.icon(*at.middle(r, c), icon, round(at.side * 0.7), colors.get(name) or color)
-
     def board(
         self,
         cells: np.ndarray,
@@ -649,18 +705,19 @@ class Panel(Pen):
         """
         cells = np.asarray(cells, np.int64)
         at = _place_cells(*cells.shape, box or (0, 0, self.width, self.height), axes, gap)
-        names = _color_names(colors, cells)
-        self._paste_tiles(np.array([_rgb(c) for c in names], np.uint8)[cells], at, gap)
+        board = _Board(self, at, cells, _color_names(colors, cells))
+        board.paste_tiles(gap)
         if axes:
-            self._number_axes(*cells.shape, at)
-        readable = lambda r, c: 'paper' if _is_dark(names[cells[r, c]]) else 'ink'
+            board.number_axes()
         if labels is not None:
-            self._write_labels(labels, at, (lambda r, c: ink) if ink else readable)
+            board.write_labels(labels, ink)
         if marks is not None:
-            self._draw_marks(marks, at, readable, mark_colors)
-        for r, c in np.ndindex(*cells.shape) if action else ():
-            if (a := action(r, c)) is not None:
-                self.target(at(r, c), a)
+            board.draw_marks(marks, mark_colors)
+        if action:
+            for r, c in np.ndindex(*cells.shape):
+                a = action(r, c)
+                if a is not None:
+                    self.target(at(r, c), a)
         return at
 
     def bar(self, box: Sequence[float], share: float, color: str = 'seen', label: str = '', *, size: float = 11):
@@ -669,14 +726,18 @@ class Panel(Pen):
         The label is left of a horizontal bar, and below a vertical one.
         """
         x0, y0, x1, y1 = box
-        share, lies = min(max(float(share), 0), 1), x1 - x0 >= y1 - y0
+        share = min(max(float(share), 0), 1)
         radius = min(3, (y1 - y0) / 2, (x1 - x0) / 2)
         self.rect(box, 'wash', radius=radius)
-        filled = (x0, y0, x0 + share * (x1 - x0), y1) if lies else (x0, y1 - share * (y1 - y0), x1, y1)
+        if x1 - x0 >= y1 - y0:
+            filled = x0, y0, x0 + share * (x1 - x0), y1
+            x, y, anchor = x0 - 6, (y0 + y1) / 2, 'rm'
+        else:
+            filled = x0, y1 - share * (y1 - y0), x1, y1
+            x, y, anchor = (x0 + x1) / 2, y1 + 5, 'mt'
         self.rect(filled, color, radius=radius)
         if label != '':
-            where, anchor = ((x0 - 6, (y0 + y1) / 2), 'rm') if lies else (((x0 + x1) / 2, y1 + 5), 'mt')
-            self.text(*where, label, size=size, color='muted', anchor=anchor)
+            self.text(x, y, label, size=size, color='muted', anchor=anchor)
 
     def button(
         self,
@@ -704,13 +765,16 @@ class Panel(Pen):
             self.target(box, action)
 
 # %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #3916f0b4
-_PANEL, _MARGIN, _HEAD = (320, 300), 10, 24  # pixels: size of a panel, margin around it, height of its title
+_PANEL = (320, 300)  # pixels, size of a panel
+_MARGIN = 10  # around it
+_HEAD = 24  # height of its title
 
 
 @functools.lru_cache(64)
 def _ground(titles: tuple):
     "Return the background with the titles of the panels, and the empty panels."
-    (w, h), n = _PANEL, len(titles)
+    w, h = _PANEL
+    n = len(titles)
     pen = Pen.blank(n * w + (n + 1) * _MARGIN, h + _HEAD + _MARGIN, '#e9ecf0')
     for i, title in enumerate(titles):
         x = _MARGIN + i * (w + _MARGIN)
@@ -733,16 +797,19 @@ class Sheet:
     """
 
     def __init__(self, titles: Sequence[str] = ('observation', 'state')):
-        self.titles, self.targets = tuple(titles), []
-        self.panels = [
-            Panel(empty.copy(), (_MARGIN + i * (_PANEL[0] + _MARGIN), _HEAD), self.targets)
-            for i, empty in enumerate(_ground(self.titles)[1])
-        ]
+        self.titles = tuple(titles)
+        self.targets = []
+        self.panels = []
+        _, empty = _ground(self.titles)
+        for i, image in enumerate(empty):
+            place = _MARGIN + i * (_PANEL[0] + _MARGIN), _HEAD
+            self.panels.append(Panel(image.copy(), place, self.targets))
 
     @property
     def image(self):
         "Return the picture as a Pillow image."
-        whole = _ground(self.titles)[0].copy()
+        ground, _ = _ground(self.titles)
+        whole = ground.copy()
         for p in self.panels:
             whole.paste(p.image, p.place, _rounded(*_PANEL, 8))
         return whole
@@ -772,13 +839,15 @@ def contact_sheet(pictures: Sequence[np.ndarray], captions: Sequence[str], *, co
     from PIL import Image
 
     gap = 14  # pixels around each
-
+    line = 30  # height of a caption
     if not len(pictures) or len(pictures) != len(captions):
         raise ValueError(f"each picture needs a caption: {len(pictures)} pictures, {len(captions)} captions")
-    if len(shapes := {np.shape(p) for p in pictures}) > 1:
+    shapes = {np.shape(p) for p in pictures}
+    if len(shapes) > 1:
         raise ValueError(f"pictures must be of one shape, got {', '.join(map(str, sorted(shapes)))}")
-    (h, w, _), wide = shapes.pop(), (width - gap) // columns - gap
-    high, line = round(wide * h / w), 30
+    h, w, _ = shapes.pop()
+    wide = (width - gap) // columns - gap
+    high = round(wide * h / w)
     pen = Pen.blank(width, gap + -(-len(pictures) // columns) * (high + line + gap), 'paper')
     for i, (picture, caption) in enumerate(zip(pictures, captions)):
         x = gap + i % columns * (wide + gap)

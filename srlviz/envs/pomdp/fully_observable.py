@@ -14,7 +14,7 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from .base import POMDPVector, check_resumable, make_task, make_tasks, parse_autoreset_mode
+from .base import POMDPVector, check_resumable, final_info, make_task, make_tasks, parse_autoreset_mode
 
 # %% ../../../nbs/01_envs/pomdp/06_fully_observable.ipynb #9aeb83d6
 def _one_hot(codes: np.ndarray, sizes: np.ndarray) -> np.ndarray:
@@ -124,7 +124,7 @@ class FullyObservableVector(VectorEnv):
         rows = self._rows(obs)
         ended = terminated | truncated
         if ended.any():
-            info = self.envs.task.final_info(rows, ended)
+            info = final_info(rows.copy(), ended)
             obs, _ = self.envs.reset(options=dict(reset_mask=ended))
             rows[ended] = self._rows(obs, ended)
         return rows, rewards, terminated, truncated, info

@@ -295,7 +295,8 @@ def _explore_reset(e):
     free = 0
     for cell in e.grid.flat:
         free += cell == _FREE
-    e.left, e.gain = free, 1 / free
+    e.left = free
+    e.gain = 1 / free
     _observe(e, _NO_ACTION)
 
 
@@ -305,7 +306,8 @@ def _explore_step(e, a):
         e.reward = e.gain
         e.left -= 1
     _observe(e, a)
-    e.terminated, e.truncated = e.left == 0, e.t == e.length - 1
+    e.terminated = e.left == 0
+    e.truncated = e.t == e.length - 1
 
 # %% ../../../nbs/01_envs/pomdp/05_mazes.ipynb #9fdbd75e
 class LabyrinthExplore(Labyrinth):
@@ -357,7 +359,8 @@ class LabyrinthExplore(Labyrinth):
         medium=dict(height=15, width=15, length=1024),
         hard=dict(height=19, width=19, length=1024),
     )
-    reset1, step1 = staticmethod(_explore_reset), staticmethod(_explore_step)
+    reset1 = staticmethod(_explore_reset)
+    step1 = staticmethod(_explore_step)
 
     def build(self, height, width, length):
         fields = super().build(height, width, length)
@@ -376,7 +379,8 @@ class LabyrinthExplore(Labyrinth):
 # %% ../../../nbs/01_envs/pomdp/05_mazes.ipynb #731a7713
 def _fill_distances(e):
     "Write to `e.way` the number of steps from each open cell to the goal, -1 for walls and closed cells."
-    grid, way = e.grid, e.way
+    grid = e.grid
+    way = e.way
     H, W = grid.shape
     queue = np.empty((H * W, 2), np.int64)
     queue[0, 0], queue[0, 1] = e.goal[0], e.goal[1]
@@ -471,7 +475,8 @@ class LabyrinthEscape(Labyrinth):
         goal_row=FactorNote('row of the goal'),
         goal_column=FactorNote('column of the goal'),
     )
-    reset1, step1 = staticmethod(_escape_reset), staticmethod(_escape_step)
+    reset1 = staticmethod(_escape_reset)
+    step1 = staticmethod(_escape_step)
 
     def build(self, height, width, length):
         fields = super().build(height, width, length)
