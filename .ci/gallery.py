@@ -18,8 +18,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from srlviz.core.views.cameras import pick_camera
-from srlviz.studies import cards
-from srlviz.studies.cards import PICTURE, SHEET_COLUMNS, TABS, card_words, entries
+from srlviz.studies import start_cards as cards
+from srlviz.studies.start_cards import PICTURE, SHEET_COLUMNS, TABS, card_words, entries
 
 GROUND, GREY, OURS, LIMIT = '#ffffff', '#9aa1a9', '#0072B2', '#1f2328'
 STEPS, ROWS = 48, 24  # of codes

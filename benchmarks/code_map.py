@@ -29,7 +29,7 @@ CELL = """
 import numpy as np
 from srlviz.core.recordings import Episode, Recording
 from srlviz.evaluate.maps import code_map
-from srlviz.widgets.maps import CodesExplorer
+from srlviz.widgets.codes_explorer import CodesExplorer
 rng = np.random.default_rng(0)
 n_steps, length = {steps}, 1000
 film = rng.integers(0, 255, (length, 84, 84, 1), dtype=np.uint8)
@@ -100,9 +100,9 @@ def write_page(folder: Path, n: int):
     from srlviz.core.recordings import Episode, Recording
     from srlviz.core.views.steps import Steps
     from srlviz.evaluate.maps import code_map
-    from srlviz.figures.maps import MapColumns, plot_code_map
+    from srlviz.figures.code_maps import MapColumns, plot_code_map
     from srlviz.widgets.base import asset
-    from srlviz.widgets.maps import CodesExplorer
+    from srlviz.widgets.codes_explorer import CodesExplorer
     from srlviz.widgets.scatter import CodeScatter
     from srlviz.widgets.views import PlotView
 

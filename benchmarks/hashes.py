@@ -60,7 +60,7 @@ def encoder_codes():
 
 def agent_weights() -> str:
     "Hash the weights of an agent after three updates."
-    from srlviz.agents.recurrent import recurrent_ppo
+    from srlviz.agents.recurrent_ppo import recurrent_ppo
 
     learner = recurrent_ppo('RepeatPrevious-easy', 'GRU', total_steps=3 * 64 * 128).learn(progress=False)
     return digest(*(p.detach().numpy() for p in learner.network.parameters()))

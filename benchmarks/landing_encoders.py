@@ -29,8 +29,8 @@ from srlviz.core.files import sample_path
 from srlviz.core.recordings import Episode, Recording
 from srlviz.core.training import threads
 from srlviz.data.landing import read_flights
-from srlviz.encoders.frames.autoencoder import FrameAutoencoder
-from srlviz.encoders.sequences.autoencoder import SequenceAutoencoder
+from srlviz.encoders.frames.frame_autoencoder import FrameAutoencoder
+from srlviz.encoders.sequences.sequence_autoencoder import SequenceAutoencoder
 from srlviz.encoders.sequences.context import ContextModel
 from srlviz.encoders.sequences.encoder import batch_loss
 from srlviz.encoders.sequences.forecast import Forecaster

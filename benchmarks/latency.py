@@ -146,11 +146,11 @@ from srlviz.core.scores import load_scores, merge_scores, paper_scores
 recording = load_recording(sample_path('pong_sample.npz')).with_split(probe=.5, valid=.2, test=.3)
 """
 WIDGETS = {
-    'FrameBrowser': PONG + 'from srlviz.widgets.frames import FrameBrowser\nFrameBrowser(recording)',
+    'FrameBrowser': PONG + 'from srlviz.widgets.frame_browser import FrameBrowser\nFrameBrowser(recording)',
     'ProbeHeatmap': PONG
     + """from srlviz.encoders.baselines import Majority, RandomCNN
 from srlviz.evaluate.probe import linear_probe
-from srlviz.widgets.probe import ProbeHeatmap
+from srlviz.widgets.probe_heatmap import ProbeHeatmap
 results = {}
 for name, encoder in (('majority', Majority()), ('random_cnn', RandomCNN())):
     codes, factors = align(encoder.fit(recording).encode(recording), recording)
@@ -161,15 +161,17 @@ ProbeHeatmap(merge_scores(*ours, paper_scores('atari')), results, recording, pap
     'AtariDashboard': PONG
     + 'from srlviz.widgets.atari.dashboard import AtariDashboard\n'
     + "AtariDashboard(load_scores(sample_path('atari_scores.csv')))",
-    'RAMExplorer': 'from srlviz.envs.ram import RAMLab\nfrom srlviz.widgets.atari.ram import RAMExplorer\n'
+    'RAMExplorer': 'from srlviz.envs.ram import RAMLab\nfrom srlviz.widgets.atari.ram_explorer import RAMExplorer\n'
     + "RAMExplorer(RAMLab('pong'))",
-    'EnvironmentExplorer': 'from srlviz.widgets.agents.pomdp import EnvironmentExplorer\n'
+    'EnvironmentExplorer': 'from srlviz.widgets.agents.environment_explorer import EnvironmentExplorer\n'
     + "EnvironmentExplorer('HigherLower-easy')",
     'MemoryExplorer': 'from srlviz.memories.recurrent import GRU\n'
     + 'from srlviz.evaluate.memories.recall import saliency\n'
-    + 'from srlviz.widgets.agents.memories import MemoryExplorer\nMemoryExplorer(dict(GRU=GRU), saliency=saliency)',
+    + 'from srlviz.widgets.agents.memory_explorer import MemoryExplorer\n'
+    + 'MemoryExplorer(dict(GRU=GRU), saliency=saliency)',
     'FleetBrowser': 'from srlviz.core.files import sample_path\nfrom srlviz.data.landing import read_flights\n'
-    + "from srlviz.widgets.landing.flights import FleetBrowser\nFleetBrowser(read_flights(sample_path('landings')))",
+    + 'from srlviz.widgets.landing.flight_browser import FleetBrowser\n'
+    + "FleetBrowser(read_flights(sample_path('landings')))",
 }
 PLOT, PLAYER = '.srlviz-plot', '.srlviz-player'
 ACROSS = [(x, 0.5) for x in (0.2, 0.8, 0.35, 0.65, 0.5)]

@@ -19,7 +19,7 @@ from srlviz.core.bootstrap import bootstrap_interval
 from srlviz.core.questions import Answer
 from srlviz.evaluate.comparison import probability_of_improvement, return_intervals
 from srlviz.evaluate.probe import ProbeResult
-from srlviz.evaluate.questions.probe import LinearProbe
+from srlviz.evaluate.questions.linear_probe import LinearProbe
 from srlviz.evaluate.questions.shift import Shift
 
 UNITS = (2, 3, 5, 10, 17, 22, 60)

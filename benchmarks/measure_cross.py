@@ -25,7 +25,13 @@ from srlviz.figures.pictures import figure_png
 from srlviz.figures.scores.matrix import plot_agreement
 from srlviz.studies.matrix.cross_evaluation import CROSS_EVALUATION, MATRIX_VERSION
 from srlviz.studies.matrix.representations import REFERENCES
-from srlviz.studies.matrix.results import between_questions, between_seeds, between_worlds, open_matrix, shipped_matrix
+from srlviz.studies.matrix.matrix_results import (
+    between_questions,
+    between_seeds,
+    between_worlds,
+    open_matrix,
+    shipped_matrix,
+)
 
 TASKS = (
     'RepeatFirst',

@@ -75,7 +75,7 @@ def ppo(out: Path, device: str, small: bool) -> list[tuple]:
     "The same training on the CPU and on the device: its speed without the first updates, and what is learned"
     import numpy as np
 
-    from srlviz.agents.recurrent import recurrent_ppo
+    from srlviz.agents.recurrent_ppo import recurrent_ppo
 
     def run(where: str, preset: str, seed: int, total_steps: int) -> dict:
         "Steps per second and last return of a training; kept in OUT/ppo"
@@ -136,7 +136,7 @@ def st_dim(out: Path, device: str, small: bool) -> list[tuple]:
 
 def paper(out: Path, device: str, small: bool) -> list[tuple]:
     "A trial of the study popgym_mmer with the paper's sizes"
-    from srlviz.studies.papers.returns import mmer_trial
+    from srlviz.studies.papers.mmer_trial import mmer_trial
 
     folder = out / 'paper'
     folder.mkdir(parents=True, exist_ok=True)

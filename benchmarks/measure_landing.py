@@ -22,7 +22,7 @@ from measure_tables import Part, measure
 from srlviz.core.files import atomic_path, read_json, sample_path, write_json
 from srlviz.core.scores import check_scores, load_scores, save_scores
 from srlviz.data.landing import generate_flights, read_flights
-from srlviz.encoders.sequences.autoencoder import SequenceAutoencoder
+from srlviz.encoders.sequences.sequence_autoencoder import SequenceAutoencoder
 from srlviz.encoders.sequences.forecast import Forecaster
 from srlviz.studies.papers.landing import (
     LANDING,

@@ -5,7 +5,7 @@
     python benchmarks/measure_mmer.py OUT --agents RepeatFirst-medium_LRU PATH    train an agent that does not ship
 
 Preset `fast`, 1.5 million steps; half a minute to three minutes of a core per trial, several for DNC and GTrXL. A
-killed run resumes. Shipped results are not trained again until `TRAINER_VERSION` of srlviz.agents.recurrent grows:
+killed run resumes. Shipped results are not trained again until `TRAINER_VERSION` of srlviz.agents.recurrent_ppo grows:
 data_samples/popgym_mmer.json states the version of the table, and rows of an older one are dropped. The agents are
 those of seed 0 that learned their task, as far as MAX_BYTES reaches.
 """
@@ -19,11 +19,11 @@ import pandas as pd
 from measure_tables import Part, measure
 
 from srlviz.agents.player import load_agents
-from srlviz.agents.recurrent import TRAINER_VERSION
+from srlviz.agents.recurrent_ppo import TRAINER_VERSION
 from srlviz.core.files import COUNT, check_fields, read_json, sample_path, write_json
 from srlviz.core.names import catalog
 from srlviz.core.scores import check_scores, load_scores, paper_name, paper_scores, save_scores, srlviz_name
-from srlviz.studies.papers.returns import LINES, POPGYM_MMER, paper_tasks
+from srlviz.studies.papers.mmer_trial import LINES, POPGYM_MMER, paper_tasks
 from srlviz.studies.sweep import sweep
 
 FIVE = ['GRU', 'LSTM', 'Elman', 'MLP', 'S6']

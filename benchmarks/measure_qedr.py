@@ -29,7 +29,7 @@ from srlviz.studies.papers.landing import encoder_input, input_columns, set_name
 from srlviz.evaluate.ask import encode, fit_encoder, keep_checkpoint
 from srlviz.studies.methods import make_encoder
 from srlviz.studies.papers.probing import record_game
-from srlviz.studies.papers.qedr import qedr_ways, byte_categories, qedr_rows, window_inputs
+from srlviz.studies.papers.qedr_columns import qedr_ways, byte_categories, qedr_rows, window_inputs
 
 SAMPLES = sample_path('paper_scores.csv').parent
 GAMES, METHODS = ('pong', 'bowling', 'boxing', 'breakout'), ('random_cnn', 'st_dim', 'vae', 'supervised')

@@ -20,8 +20,8 @@ from measure_tables import Part
 from srlviz.core.scores import load_scores, merge_scores, save_scores
 from srlviz.core.files import read_json, write_json
 from srlviz.envs.atari import GAMES
-from srlviz.studies.papers.atari import ATARI_VERSION, probe_games
-from srlviz.studies.papers.tables import with_game_means
+from srlviz.studies.papers.probed_games import ATARI_VERSION, probe_games
+from srlviz.studies.papers.paper_tables import with_game_means
 
 BUDGET = dict(
     encoder_frames=8000,

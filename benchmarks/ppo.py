@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from rllib import rllib_speed
-from srlviz.agents.recurrent import PRESETS, recurrent_ppo
+from srlviz.agents.recurrent_ppo import PRESETS, recurrent_ppo
 
 FAST = PRESETS['fast'][0]
 RACES = [  # task, memory, CPU seconds, whether the return must exceed the target or stay below it, target

@@ -28,7 +28,7 @@ def memory() -> tuple[float, float]:
 
 def measure(game: str, frames: int, epochs: int) -> dict:
     "Record, encode and probe a game; return costs and scores. For a new process"
-    from srlviz.studies.papers.atari import probe_games
+    from srlviz.studies.papers.probed_games import probe_games
     from srlviz.studies.papers.probing import record_game
 
     peak, done = [0.0, 0.0], threading.Event()

@@ -15,9 +15,9 @@ from srlviz.evaluate.ask import ask
 from srlviz.figures.scores.score_map import ScoreLayout, plot_scores
 from srlviz.widgets.atari.dashboard import AtariDashboard
 from srlviz.widgets.board import Board, ScoreBoard
-from srlviz.widgets.matrix import CrossMatrix
-from srlviz.widgets.probe import ProbeHeatmap
-from srlviz.widgets.qedr import QEDRMatrix
+from srlviz.widgets.cross_matrix import CrossMatrix
+from srlviz.widgets.probe_heatmap import ProbeHeatmap
+from srlviz.widgets.qedr_matrix import QEDRMatrix
 
 BOARDS = [board for board in catalog('widgets').values() if issubclass(board, Board)]
 PROBE, REGRESSION, QEDR = (questions()[name] for name in ('probe', 'regression', 'qedr'))

@@ -12,11 +12,11 @@ from srlviz.core.metrics import questions
 from srlviz.data.importers import add_video, load_csv, load_lerobot, load_minari
 from srlviz.encoders.frames.cnn import fit_splits
 from srlviz.evaluate.probe import linear_probe
-from srlviz.evaluate.questions.probe import LinearProbe
+from srlviz.evaluate.questions.linear_probe import LinearProbe
 from srlviz.evaluate.questions.regression import Regression
 from srlviz.core.files import sample_path
 from srlviz.core.scores import load_scores
-from srlviz.widgets.probe import ProbeHeatmap
+from srlviz.widgets.probe_heatmap import ProbeHeatmap
 from srlviz.widgets.workbench import Workbench
 
 X = np.zeros((4, 2), np.float32)

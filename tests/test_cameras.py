@@ -14,8 +14,8 @@ from srlviz.encoders.custom import as_encoder
 from srlviz.encoders.frames.pca import FramePCA
 from srlviz.encoders.sequences.batches import read_shapes
 from srlviz.studies.matrix.settings import Setting
-from srlviz.widgets.frames import FrameBrowser
-from srlviz.widgets.sensors import SensorBrowser
+from srlviz.widgets.frame_browser import FrameBrowser
+from srlviz.widgets.sensor_browser import SensorBrowser
 
 from support.lab import SHOTS, notebook_of, open_page, wait_idle
 

@@ -8,7 +8,7 @@ from srlviz.core.recordings import Recording
 from srlviz.core.views.cameras import pick_camera
 from srlviz.core.views.windows import windows
 from srlviz.evaluate.maps import code_map
-from srlviz.widgets.maps import CodesExplorer
+from srlviz.widgets.codes_explorer import CodesExplorer
 
 CELL = """
 import numpy as np
@@ -16,7 +16,7 @@ from srlviz.core.files import sample_path
 from srlviz.core.recordings import load_recording
 from srlviz.evaluate.maps import code_map
 from srlviz.widgets.base import link
-from srlviz.widgets.maps import CodesExplorer
+from srlviz.widgets.codes_explorer import CodesExplorer
 pong = load_recording(sample_path('pong_sample.npz'))
 rng = np.random.default_rng(0)
 place = [np.stack([e.factors['ball_x'], e.factors['ball_y']], 1) + rng.standard_normal((len(e), 2)) for e in pong]

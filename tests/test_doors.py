@@ -16,12 +16,12 @@ from gymnasium import spaces
 from srlviz.core.metrics import questions
 from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.data.importers import from_rollout, load_csv, load_lerobot, load_minari
-from srlviz.evaluate.questions.probe import LinearProbe
+from srlviz.evaluate.questions.linear_probe import LinearProbe
 from srlviz.encoders.custom import as_encoder
 from srlviz.evaluate.questions.regression import Regression
 from srlviz.studies.load import load, read_recording
 from srlviz.studies.matrix.cross_evaluation import better_columns
-from srlviz.studies.matrix.results import open_matrix
+from srlviz.studies.matrix.matrix_results import open_matrix
 from srlviz.studies.run import run_study
 from torch import nn
 

@@ -10,7 +10,7 @@ from srlviz.core.recordings import Recording, align
 from srlviz.data.planted import Plan, planted, turn
 from srlviz.evaluate.ask import ask
 from srlviz.evaluate.questions.mcc import MeanCorrelation
-from srlviz.evaluate.questions.qedr import MutualInformationGap
+from srlviz.evaluate.questions.factor_regression import MutualInformationGap
 from srlviz.evaluate.questions.rank import Rank
 from srlviz.studies.matrix.stress import CLAIMS, bias_table, stress_trial
 

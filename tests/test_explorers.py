@@ -24,8 +24,8 @@ def page(browser, lab):
 
 
 START = """
-import srlviz.widgets.atari.codes
-srlviz.widgets.atari.codes.SLOW = 60      # a busy machine must not stop a computation
+import srlviz.widgets.atari.loss_map
+srlviz.widgets.atari.loss_map.SLOW = 60      # a busy machine must not stop a computation
 dashboard.detail.leave()
 dashboard.detail.shown = 'factors'
 dashboard.view, dashboard.conditioning, dashboard.task = 'scores', 'both', 'all'

@@ -10,7 +10,7 @@ from srlviz.core.training import train
 from srlviz.core.views.windows import thin, windows
 from srlviz.data.landing.fleet import read_flights
 from srlviz.encoders.baselines import RandomCNN
-from srlviz.encoders.frames.autoencoder import FrameAutoencoder
+from srlviz.encoders.frames.frame_autoencoder import FrameAutoencoder
 from srlviz.encoders.frames.contrast import STDIM
 from srlviz.encoders.frames.cpc import CPC
 from srlviz.encoders.frames.pca import FramePCA

@@ -20,7 +20,7 @@ from srlviz.figures.landing.flights import (
     plot_traces,
     sparks,
 )
-from srlviz.widgets.landing.flights import FilmPlayer, FleetBrowser, FlightBrowser, find_flights, sensor_table
+from srlviz.widgets.landing.flight_browser import FilmPlayer, FleetBrowser, FlightBrowser, find_flights, sensor_table
 
 TUTORIAL = ROOT / 'nbs/tutorials/05_landings.ipynb'
 TABLE = pd.DataFrame(

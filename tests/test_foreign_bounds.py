@@ -32,7 +32,7 @@ from srlviz.evaluate.prediction.target_table import load_targets
 from srlviz.studies.load import file_kind, load
 from srlviz.studies.sweeps.store import request_trials, open_store
 from srlviz.studies.trials import Study, grid_trials
-from srlviz.widgets.runs import RunMonitor
+from srlviz.widgets.run_monitor import RunMonitor
 
 pytestmark = pytest.mark.skipif(sys.platform != 'linux', reason='it forks, and reads /proc')
 MAX_SECONDS = 10  # CPU time; refusing takes far less

@@ -279,7 +279,7 @@ SCRIPT = """
 import sys
 import torch
 from srlviz.encoders.custom import as_encoder
-from srlviz.studies.papers.atari import probe_games
+from srlviz.studies.papers.probed_games import probe_games
 
 class Column:
     code_version = '1'

@@ -257,7 +257,7 @@ def agent(folder):
 def read_agent(folder):
     from srlviz.agents.player import MemoryAgent, load_policy
     from srlviz.agents.player import load_agents
-    from srlviz.widgets.agents.returns import Agents
+    from srlviz.widgets.agents.mmer_dashboard import Agents
 
     for path in folder.glob('*.safetensors'):
         for read in load_policy, MemoryAgent.load, lambda p: saving.load_encoder(p, MemoryAgent), saving.load_encoder:
@@ -313,10 +313,10 @@ def table(folder):
 def read_table(folder):
     "Read a score table, also through the widgets that need tasks and methods"
     from srlviz.core.scores import load_scores
-    from srlviz.widgets.agents.memories import MemoryExplorer
+    from srlviz.widgets.agents.memory_explorer import MemoryExplorer
     from srlviz.widgets.agents.play import PlayWidget
-    from srlviz.widgets.agents.pomdp import EnvironmentExplorer
-    from srlviz.widgets.agents.returns import MMERDashboard
+    from srlviz.widgets.agents.environment_explorer import EnvironmentExplorer
+    from srlviz.widgets.agents.mmer_dashboard import MMERDashboard
 
     first = load_scores(folder / 'scores.csv').iloc[0]
     with suppress(Exception):
@@ -394,7 +394,7 @@ def read_checkpoint(folder):
 
 
 def recurrent_learner(folder, updates=1):
-    from srlviz.agents.recurrent import recurrent_ppo
+    from srlviz.agents.recurrent_ppo import recurrent_ppo
 
     return recurrent_ppo(
         'RepeatFirst-easy',

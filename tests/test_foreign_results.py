@@ -18,11 +18,11 @@ from srlviz.core.results import results_of
 from srlviz.core.results_0_2 import load_matrix
 from srlviz.core.results import load_results
 from srlviz.evaluate.qedr import qedr
-from srlviz.evaluate.questions.probe import LinearProbe
+from srlviz.evaluate.questions.linear_probe import LinearProbe
 from srlviz.evaluate.questions.regression import Regression
-from srlviz.figures.agents.returns import plot_return_curves, plot_return_ranking
+from srlviz.figures.agents.mmer import plot_return_curves, plot_return_ranking
 from srlviz.studies.matrix import representations
-from srlviz.studies.matrix import results as matrix
+from srlviz.studies.matrix import matrix_results as matrix
 from srlviz.studies.matrix.settings import find_setting
 from srlviz.studies.papers.landing import headline, trial_files
 from srlviz.agents.player import load_agents

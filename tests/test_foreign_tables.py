@@ -26,7 +26,7 @@ from srlviz.core.questions import Answer
 from srlviz.evaluate.probe import linear_probe
 from srlviz.memories.recurrent import GRU
 from srlviz.studies.methods import make_encoder
-from srlviz.studies.papers import atari, probing
+from srlviz.studies.papers import probed_games, probing
 from srlviz.studies.papers.agents import load_agent
 
 ROOT = Path(__file__).parents[1]
@@ -784,7 +784,7 @@ def test_a_label_file_does_not_move_a_recording_out_of_its_folder(tmp_path, monk
 def open_trial(out, results):
     "Open the results of a trial whose notes are forged"
     notes = dict(results=results, key='a-b', parameters={})
-    games = atari.ProbedGames(scores(), {'pong': {'methods': {'majority': notes}}}, pd.DataFrame(), None, out)
+    games = probed_games.ProbedGames(scores(), {'pong': {'methods': {'majority': notes}}}, pd.DataFrame(), None, out)
     return games.open('pong')
 
 
@@ -853,7 +853,7 @@ def test_forged_results_of_a_trial_are_refused(name, tmp_path):
     valid = dict(parameters=dict(game='pong'), about=NOTES, seconds=1.0, cpu_seconds=1.0, packages={})
     valid['scores'] = scores().to_dict('list')
     path.write_text(json.dumps(valid | forged if isinstance(forged, dict) else forged))
-    assert_refused(pattern, path, atari._result, tmp_path, 'a-b')
+    assert_refused(pattern, path, probed_games._result, tmp_path, 'a-b')
 
 
 # ---- requirements and licences

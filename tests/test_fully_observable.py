@@ -6,7 +6,7 @@ import pytest
 from gymnasium import spaces
 
 import srlviz.envs  # noqa: F401 - registers the tasks
-from srlviz.agents.recurrent import recurrent_ppo
+from srlviz.agents.recurrent_ppo import recurrent_ppo
 from srlviz.data.popgym import record_pomdp
 from srlviz.envs.pomdp.base import TASKS, make_tasks
 from srlviz.envs.pomdp.fully_observable import fully_observable

@@ -657,7 +657,7 @@ def write_widget(root, code, name='board'):
 FAULTS = {
     'upward import': (
         imports,
-        lambda r: edit(r, 'srlviz/encoders/contrast.py', 'from .frames', 'from ..widgets.frames'),
+        lambda r: edit(r, 'srlviz/encoders/contrast.py', 'from .frames', 'from ..widgets.frame_browser'),
     ),
     'import in a function': (
         imports,

@@ -7,7 +7,7 @@ from srlviz.core.scores import with_labels
 from srlviz.encoders.frames.contrast import STDIM
 from srlviz.evaluate.probe import linear_probe
 from srlviz.evaluate.reference import plain_codes, train_plainly
-from srlviz.studies.papers.atari import probe_games
+from srlviz.studies.papers.probed_games import probe_games
 from srlviz.studies.papers.probing import record_game
 
 pytestmark = pytest.mark.slow

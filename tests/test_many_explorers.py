@@ -21,15 +21,15 @@ place = [np.stack([e.factors['ball_x'], e.factors['ball_y']], 1) + rng.standard_
 """
 EXPLORERS = [
     """
-from srlviz.widgets.frames import FrameBrowser
+from srlviz.widgets.frame_browser import FrameBrowser
 FrameBrowser(pong)""",
     """
 from srlviz.envs.ram import RAMLab
-from srlviz.widgets.atari.ram import RAMExplorer
+from srlviz.widgets.atari.ram_explorer import RAMExplorer
 RAMExplorer(RAMLab('pong'))""",
     """
 from srlviz.evaluate.probe import linear_probe
-from srlviz.widgets.probe import ProbeHeatmap
+from srlviz.widgets.probe_heatmap import ProbeHeatmap
 codes, factors = align(place, pong)
 probed = linear_probe(codes, factors, epochs=5, label='place', progress=False)
 ours = probed.scores(method='place', study='atari', task='pong', data='random', inputs='frames')
@@ -39,23 +39,23 @@ from srlviz.widgets.atari.dashboard import AtariDashboard
 AtariDashboard(load_scores(sample_path('atari_scores.csv')))""",
     """
 from srlviz.data.landing import flight_columns
-from srlviz.widgets.landing.flights import FleetBrowser, FlightBrowser
+from srlviz.widgets.landing.flight_browser import FleetBrowser, FlightBrowser
 board = FlightBrowser(flights, flight_columns(flights))
 board""",
     '''fleet = FleetBrowser(flights)
 fleet''',
     """
-from srlviz.widgets.agents.returns import MMERDashboard
+from srlviz.widgets.agents.mmer_dashboard import MMERDashboard
 MMERDashboard(paper_scores('popgym'))""",
     """
 from srlviz.evaluate.qedr import qedr_path
-from srlviz.widgets.qedr import QEDRMatrix
+from srlviz.widgets.qedr_matrix import QEDRMatrix
 names = [f.name for f in pong.factors][:6]
 selected = {s: y[names] for s, y in factors.items()}
 QEDRMatrix(qedr_path(codes, selected, [.02, .2], progress=False), place, pong)""",
     """
 from srlviz.evaluate.maps import code_map
-from srlviz.widgets.maps import CodesExplorer
+from srlviz.widgets.codes_explorer import CodesExplorer
 CodesExplorer(dict(place=code_map(place, norm='none')), pong, factor='ball_x')""",
 ]
 NAMES = ('FrameBrowser', 'RAMExplorer', 'ProbeHeatmap', 'AtariDashboard', 'FlightBrowser', 'FleetBrowser')

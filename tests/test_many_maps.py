@@ -12,7 +12,7 @@ import numpy as np
 from srlviz.core.files import sample_path
 from srlviz.core.recordings import load_recording
 from srlviz.evaluate.maps import code_map
-from srlviz.widgets.maps import CodesExplorer
+from srlviz.widgets.codes_explorer import CodesExplorer
 pong = load_recording(sample_path('pong_sample.npz'))
 rng = np.random.default_rng(0)
 codes = [rng.standard_normal((len(e), 6)) for e in pong]

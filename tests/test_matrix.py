@@ -188,7 +188,7 @@ CELL = """
 from srlviz.core.checks.question import toy_recording
 from dataclasses import replace
 from srlviz.evaluate.ask import ask
-from srlviz.widgets.matrix import CrossMatrix
+from srlviz.widgets.cross_matrix import CrossMatrix
 toy = toy_recording()
 state = [e.obs['vector'] for e in toy]
 codes = dict(constant=[0 * x for x in state], half=[x[:, :2] for x in state], state=state)

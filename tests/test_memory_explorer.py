@@ -11,7 +11,7 @@ from srlviz.core.files import sample_path
 from srlviz.core.names import catalog
 from srlviz.core.recordings import Episode, Recording
 from srlviz.evaluate.memories.recall import saliency
-from srlviz.widgets.agents.memories import MemoryExplorer, as_stream, passage
+from srlviz.widgets.agents.memory_explorer import MemoryExplorer, as_stream, passage
 
 TUTORIAL = ROOT / 'nbs/tutorials/04_memories.ipynb'
 NAMES = sorted(catalog('memories'))

@@ -7,7 +7,7 @@ pytestmark = pytest.mark.browser
 CELL = """
 import numpy as np
 from srlviz.core.scores import merge_scores, paper_scores
-from srlviz.widgets.agents.returns import MMERDashboard
+from srlviz.widgets.agents.mmer_dashboard import MMERDashboard
 
 class Remembers:
     identity = 'remembers the first card'

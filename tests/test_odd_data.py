@@ -13,7 +13,7 @@ from srlviz.evaluate.disentanglement.disagreement import compare_metrics
 from srlviz.evaluate.disentanglement.inputs import check_inputs
 from srlviz.evaluate.disentanglement.mig_sap import mutual_information_gap
 from srlviz.evaluate.prediction.linear import varying
-from srlviz.evaluate.questions.qedr import MutualInformationGap
+from srlviz.evaluate.questions.factor_regression import MutualInformationGap
 from srlviz.evaluate.questions.regression import Regression
 from srlviz.studies.matrix.settings import varying_factors
 from srlviz.studies.quick import probe

@@ -7,7 +7,7 @@ import pytest
 
 import srlviz
 from srlviz.core.recordings import Episode, Recording
-from srlviz.evaluate.questions.probe import LinearProbe
+from srlviz.evaluate.questions.linear_probe import LinearProbe
 
 
 def test_pictures_without_pixels_are_refused():

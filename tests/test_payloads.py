@@ -350,21 +350,21 @@ def widgets(interactive: bool) -> dict:
     from srlviz.envs.ram import RAMLab
     from srlviz.memories.recurrent import GRU
     from srlviz.widgets.atari.dashboard import AtariDashboard
-    from srlviz.widgets.atari.codes import InfoNCEMap, NearestFrames
-    from srlviz.widgets.landing.failures import FailureExplorer
-    from srlviz.widgets.frames import FrameBrowser
-    from srlviz.widgets.landing.flights import FleetBrowser, FlightBrowser, RowList
-    from srlviz.widgets.maps import CodesExplorer
-    from srlviz.widgets.agents.memories import MemoryExplorer
-    from srlviz.widgets.agents.pomdp import EnvironmentExplorer, PlayWidget
-    from srlviz.widgets.probe import ProbeHeatmap
-    from srlviz.widgets.qedr import QEDRMatrix
-    from srlviz.widgets.atari.ram import RAMExplorer
-    from srlviz.widgets.landing.reconstructions import ReconstructionBrowser
-    from srlviz.widgets.agents.returns import MMERDashboard
-    from srlviz.widgets.sensors import SensorBrowser
+    from srlviz.widgets.atari.loss_map import InfoNCEMap, NearestFrames
+    from srlviz.widgets.landing.failure_explorer import FailureExplorer
+    from srlviz.widgets.frame_browser import FrameBrowser
+    from srlviz.widgets.landing.flight_browser import FleetBrowser, FlightBrowser, RowList
+    from srlviz.widgets.codes_explorer import CodesExplorer
+    from srlviz.widgets.agents.memory_explorer import MemoryExplorer
+    from srlviz.widgets.agents.environment_explorer import EnvironmentExplorer, PlayWidget
+    from srlviz.widgets.probe_heatmap import ProbeHeatmap
+    from srlviz.widgets.qedr_matrix import QEDRMatrix
+    from srlviz.widgets.atari.ram_explorer import RAMExplorer
+    from srlviz.widgets.landing.reconstruction_browser import ReconstructionBrowser
+    from srlviz.widgets.agents.mmer_dashboard import MMERDashboard
+    from srlviz.widgets.sensor_browser import SensorBrowser
     from srlviz.widgets.table import TableBrowser
-    from srlviz.widgets.landing.targets import TargetTable
+    from srlviz.widgets.landing.target_board import TargetTable
     from srlviz.widgets.workbench import Workbench
 
     options = dict(interactive=interactive)

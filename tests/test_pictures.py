@@ -18,7 +18,7 @@ import numpy as np, plotly.graph_objects as go
 from srlviz.core.jobs.progress import Bar
 from srlviz.core.recordings import Episode, Recording
 from srlviz.figures.style import style
-from srlviz.widgets.frames import FrameBrowser
+from srlviz.widgets.frame_browser import FrameBrowser
 frames = np.random.default_rng(0).integers(0, 256, (200, 64, 64)).astype(np.uint8)
 film = Recording([Episode(dict(frame=frames), factors=dict(height=np.arange(200.)))], name='noise')
 """

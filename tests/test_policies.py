@@ -18,7 +18,7 @@ from srlviz.core.training import seeded
 from srlviz.data.atari import FrameStackPolicy, epsilon_greedy, play_games, record_atari
 from srlviz.data.popgym import record_pomdp
 from srlviz.envs.pomdp.base import make_task
-from srlviz.widgets.agents.pomdp import EnvironmentExplorer, PlayWidget
+from srlviz.widgets.agents.environment_explorer import EnvironmentExplorer, PlayWidget
 
 TASK = 'PositionOnlyCartPole-easy'  # two numbers in, two actions: a small network plays it
 QUIET = dict(progress=False)
@@ -232,7 +232,7 @@ def test_one_file_adds_a_policy(tmp_path):
     (tmp_path / 'lefty.py').write_text('def left(obs):\n    return 0\n')
     script = '''
 from srlviz.data.popgym import record_pomdp
-from srlviz.widgets.agents.pomdp import EnvironmentExplorer
+from srlviz.widgets.agents.environment_explorer import EnvironmentExplorer
 rec = record_pomdp('PositionOnlyCartPole-easy', 1, 'lefty:left', progress=False)
 explorer = EnvironmentExplorer('PositionOnlyCartPole-easy', {'left': 'lefty:left'}, policy='left', interactive=True)
 assert set(rec[0].actions) == {0} == set(explorer.rollout.episode.actions) and rec.meta['policy'].startswith('left:')

@@ -14,7 +14,7 @@ from srlviz.core.policies import PolicyView, as_policy
 from srlviz.core.recordings import Episode, Recording
 from srlviz.studies.probe_callback import ProbeCallback, default_codes
 from srlviz.studies.sweep import sweep
-from srlviz.widgets.runs import RunMonitor
+from srlviz.widgets.run_monitor import RunMonitor
 
 
 def _poles(size=4):

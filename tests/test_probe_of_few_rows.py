@@ -6,7 +6,7 @@ from sklearn.metrics import f1_score
 from sklearn.preprocessing import StandardScaler
 
 from srlviz.evaluate.probe import linear_probe, unconverged_words, ways_to_converge
-from srlviz.evaluate.questions.probe import LinearProbe
+from srlviz.evaluate.questions.linear_probe import LinearProbe
 
 
 def drifting(n_episodes: dict, steps: int, n_codes: int, n_classes: int, seed: int):

@@ -8,17 +8,17 @@ from srlviz.core.recordings import Episode, Recording, align, load_recording
 from srlviz.core.views.windows import windows
 from srlviz.core.questions import load_answers
 from srlviz.evaluate.qedr import qedr, qedr_path
-from srlviz.figures.agents.returns import number
+from srlviz.figures.agents.mmer import number
 from srlviz.widgets.base import link
-from srlviz.widgets.frames import FrameBrowser
-from srlviz.widgets.qedr import QEDRMatrix
+from srlviz.widgets.frame_browser import FrameBrowser
+from srlviz.widgets.qedr_matrix import QEDRMatrix
 
 CELL = """
 import numpy as np
 from srlviz.core.files import sample_path
 from srlviz.core.recordings import Episode, Recording, align
 from srlviz.evaluate.qedr import qedr_path
-from srlviz.widgets.qedr import QEDRMatrix
+from srlviz.widgets.qedr_matrix import QEDRMatrix
 draw, t = np.random.default_rng(0), np.arange(60)
 def one(k):
     frame = np.zeros((60, 40, 40), np.uint8)

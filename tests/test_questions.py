@@ -17,15 +17,20 @@ from srlviz.core.recordings import Episode, Recording
 from srlviz.core.scores import check_scores, paper_scores
 from srlviz.data.popgym import record_pomdp
 from srlviz.evaluate.prediction.target_table import make_targets
-from srlviz.evaluate.questions.belief import BeliefSkill
+from srlviz.evaluate.questions.belief_skill import BeliefSkill
 from srlviz.evaluate.questions.edit import Edit
 from srlviz.evaluate.questions.frozen_return import FrozenReturn
 from srlviz.evaluate.questions.memories import Contamination, Cost, CreditShare, Recall
-from srlviz.evaluate.questions.neighbours import NeighbourAgreement
-from srlviz.evaluate.questions.probe import LinearProbe
-from srlviz.evaluate.questions.qedr import AttributePredictability, DislibDCI, FactorRegression, MutualInformationGap
-from srlviz.evaluate.questions.returns import ObservabilityGap, Returns
-from srlviz.evaluate.questions.targets import SupervisedTargets
+from srlviz.evaluate.questions.neighbour_agreement import NeighbourAgreement
+from srlviz.evaluate.questions.linear_probe import LinearProbe
+from srlviz.evaluate.questions.factor_regression import (
+    AttributePredictability,
+    DislibDCI,
+    FactorRegression,
+    MutualInformationGap,
+)
+from srlviz.evaluate.questions.agent_returns import ObservabilityGap, Returns
+from srlviz.evaluate.questions.supervised_targets import SupervisedTargets
 from srlviz.memories.recurrent import GRU
 
 CODES = {  # with settings that suit a toy world

@@ -15,7 +15,7 @@ from srlviz.agents.actor_critic import MemoryActorCritic, as_memory
 from srlviz.agents.frozen_codes import FrozenCodes
 from srlviz.agents.objective import PPOConfig
 from srlviz.agents.ppo import collect
-from srlviz.agents.recurrent import RolloutState, play
+from srlviz.agents.recurrent_ppo import RolloutState, play
 from srlviz.agents.vectorised import TrainingEnvs
 from srlviz.core.play import Recorder, play_episode
 from srlviz.core.recordings import Recording

@@ -13,7 +13,7 @@ from support.selection import one_of_each
 import srlviz
 import srlviz.envs  # registers the tasks
 from srlviz.agents.player import load_policy
-from srlviz.agents.recurrent import PRESETS, TRAINER_VERSION, recurrent_ppo
+from srlviz.agents.recurrent_ppo import PRESETS, TRAINER_VERSION, recurrent_ppo
 from srlviz.core.checks.policy import check_policy
 from srlviz.core.files import sample_path
 from srlviz.core.names import catalog
@@ -25,7 +25,7 @@ from srlviz.evaluate.returns import epoch_returns
 SHORT = dict(total_steps=12 * 16 * 32, num_envs=16, num_steps=32, segment=1, device='cpu')
 RUN = """
 import sys, torch
-from srlviz.agents.recurrent import recurrent_ppo
+from srlviz.agents.recurrent_ppo import recurrent_ppo
 learner = recurrent_ppo({task!r}, {memory!r}, checkpoint={file!r}, **{options!r}).learn(progress=False)
 torch.save(learner.network.state_dict(), {out!r})
 learner.episodes_.to_csv({out!r} + '.csv', index=False)

@@ -11,7 +11,7 @@ from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.core.twins import Twins, with_twins
 from srlviz.encoders.custom import as_encoder
 from srlviz.evaluate.questions.interventional import Interventional
-from srlviz.evaluate.questions.qedr import FactorRegression
+from srlviz.evaluate.questions.factor_regression import FactorRegression
 from srlviz.evaluate.questions.response import Response, responses
 
 FACTORS = [Factor('x', kind='continuous'), Factor('byte'), Factor('suit', names=('clubs', 'hearts', 'spades'))]

@@ -8,7 +8,7 @@ import pytest
 import srlviz
 from srlviz.core.recordings import Episode, Factor, Recording
 from srlviz.core.result_tables import latex_text
-from srlviz.evaluate.questions.probe import LinearProbe
+from srlviz.evaluate.questions.linear_probe import LinearProbe
 from srlviz.evaluate.questions.regression import Regression
 
 ASKED = dict(questions=[Regression(epochs=0), 'rank'], progress=False)

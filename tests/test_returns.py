@@ -8,7 +8,7 @@ from reference.rliable_returns import FILE, LEVELS, THRESHOLDS, example_scores, 
 from srlviz.core.scores import check_scores
 from srlviz.envs.pomdp.base import make_tasks
 from srlviz.evaluate.comparison import performance_profile, probability_of_improvement, return_intervals
-from srlviz.evaluate.questions.returns import Returns
+from srlviz.evaluate.questions.agent_returns import Returns
 from srlviz.evaluate.returns import episodes_of
 
 

@@ -9,7 +9,7 @@ from support.lab import notebook_of, open_page, wait_for
 WRITE_SWEEP = """
 import json, os, sys, time
 from pathlib import Path
-from srlviz.core.jobs.curves import curve_to, log_curve
+from srlviz.core.jobs.learning_curves import curve_to, log_curve
 from srlviz.core.jobs.runs import this_host
 
 folder = Path(sys.argv[1])
@@ -50,7 +50,7 @@ end(2, 'failed', error='ValueError: no <b>', traceback='line 7 of <i>nothing')
 @pytest.mark.browser
 def test_the_page_follows_a_sweep_of_another_process(browser, open_lab, tmp_path):
     folder = tmp_path / 'swept'
-    cell = f'from srlviz.widgets.runs import RunMonitor\nm = RunMonitor({str(folder)!r}, every=0.5)\nm'
+    cell = f'from srlviz.widgets.run_monitor import RunMonitor\nm = RunMonitor({str(folder)!r}, every=0.5)\nm'
     command = [sys.executable, '-c', WRITE_SWEEP, str(folder)]
     sweep = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ))
     assert sweep.stdout.readline() == 'half\n'

@@ -14,8 +14,8 @@ from srlviz.envs.atari import GAMES, annotations
 from srlviz.envs.pomdp.base import TASKS
 from srlviz.evaluate.prediction.target_scores import unpredicted_targets
 from srlviz.evaluate.probe import with_category_means
-from srlviz.studies.matrix import results as matrix_results
-from srlviz.studies.matrix.results import between_questions, between_seeds, between_worlds, shipped_matrix
+from srlviz.studies.matrix import matrix_results
+from srlviz.studies.matrix.matrix_results import between_questions, between_seeds, between_worlds, shipped_matrix
 from srlviz.studies.matrix.settings import SETTINGS
 from srlviz.studies.papers.landing import BASELINES, gain_table, headline
 

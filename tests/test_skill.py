@@ -13,7 +13,7 @@ from srlviz.core.recordings import Episode, Recording
 from srlviz.data.popgym import record_pomdp
 from srlviz.envs.pomdp.belief import belief_columns, beliefs
 from srlviz.evaluate.prediction.linear import STRENGTHS
-from srlviz.evaluate.questions.belief import BeliefSkill
+from srlviz.evaluate.questions.belief_skill import BeliefSkill
 from srlviz.evaluate.questions.description_length import DescriptionLength
 from srlviz.evaluate.questions.regression import Regression
 from srlviz.evaluate.questions.reward_action import RewardAction

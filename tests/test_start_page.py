@@ -6,7 +6,7 @@ from contextlib import suppress
 from support import lab as labs
 import pytest
 
-from srlviz.studies.cards import TABS, entries
+from srlviz.studies.start_cards import TABS, entries
 
 CELL = 'import srlviz\npage = srlviz.explore()\npage'
 pytestmark = pytest.mark.browser

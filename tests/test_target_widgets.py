@@ -13,9 +13,9 @@ from types import SimpleNamespace
 from srlviz.core.files import sample_path
 from srlviz.core.scores import check_scores, merge_scores, paper_scores, score_row
 from srlviz.data.landing import read_flights
-from srlviz.figures.landing.targets import FAILURES
-from srlviz.widgets.landing.failures import FailureExplorer
-from srlviz.widgets.landing.targets import TargetTable
+from srlviz.figures.landing.target_errors import FAILURES
+from srlviz.widgets.landing.failure_explorer import FailureExplorer
+from srlviz.widgets.landing.target_board import TargetTable
 flights = read_flights(sample_path('landings'))
 rows = [dict(flight=e.name, episode=i, start=s) for i, e in enumerate(flights) for s in range(0, len(e) - 50, 50)]
 at = lambda r, k: np.asarray(flights[r['episode']].factors[k], float)[r['start'] : r['start'] + 50]
@@ -53,8 +53,8 @@ def test_widgets_show_the_results_of_score_targets():
     constant_codes = [np.zeros(1, np.float32)] * len(codes)
     baseline = targets.score_targets(constant_codes, landing_targets, 'linear', progress=False)
     rows.append(baseline.scores(method='mean_baseline', inputs='', n_codes=0))
-    from srlviz.widgets.landing.failures import FailureExplorer
-    from srlviz.widgets.landing.targets import TargetTable
+    from srlviz.widgets.landing.failure_explorer import FailureExplorer
+    from srlviz.widgets.landing.target_board import TargetTable
 
     results = {('pca', 40, 'sensors'): result, ('mean_baseline', 0, ''): baseline}
     board = TargetTable(merge_scores(paper_scores('landing'), pd.concat(rows)), results, flights, interactive=True)
@@ -83,7 +83,7 @@ def test_shipped_flights_without_test_failures_can_be_browsed():
     "With the shipped split no test flight has a failure: the widget shows a note, and the flights can be opened."
     from srlviz.data.landing import read_flights
     from srlviz.evaluate.targets import landing_targets, score_targets
-    from srlviz.widgets.landing.failures import FailureExplorer
+    from srlviz.widgets.landing.failure_explorer import FailureExplorer
 
     flights = read_flights(sample_path('landings'))
     targets = landing_targets(flights, progress=False)

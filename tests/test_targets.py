@@ -14,7 +14,7 @@ from srlviz.data.landing import flight_columns, read_flights
 from srlviz.data.landing.tiers import INPUTS, knowable, quiet_sensors
 from srlviz.envs.landing.approach import FAILURES
 from srlviz.evaluate.targets import TIME, TargetScores, landing_targets, score_targets
-from srlviz.figures.landing.targets import plot_target_ranking, target_grid
+from srlviz.figures.landing.target_errors import plot_target_ranking, target_grid
 
 SPLIT = ['fit', 'test', 'fit', 'valid', 'probe', 'probe', 'fit', 'probe', 'fit', 'valid', 'test', 'probe']
 
@@ -143,7 +143,7 @@ def test_a_board_of_targets_shows_no_mean_of_errors_and_empty_rows_where_there_i
 
 
 def test_the_table_of_encoders_has_an_empty_column_where_there_is_no_number(targets):
-    from srlviz.widgets.landing.targets import TargetTable
+    from srlviz.widgets.landing.target_board import TargetTable
 
     answer = score(perfect_codes(targets), targets, 'linear')
     rows = answer.scores(method='pca', inputs='sensors', n_codes=64)
@@ -207,7 +207,7 @@ def test_training_rows_change_no_table():
     "Grids, rankings, comparisons, menus and dashboards ignore the rows that describe the training of an encoder"
     from srlviz.studies.explore import explore
     from srlviz.studies.papers.landing import target_cells
-    from srlviz.studies.papers.qedr import qedr_columns
+    from srlviz.studies.papers.qedr_columns import qedr_columns
 
     scores = load_scores(sample_path('landing_benchmark.csv'))
     scores = merge_scores(scores[scores['inputs'].isin(['sensors', '']) & (scores['data'] == '2000 flights')])

@@ -10,7 +10,7 @@ from srlviz.core.twins import Twins, cut, twin_table, with_twins
 from srlviz.data.landing import flight_seed
 from srlviz.data.worlds.approach import ApproachWorld, _values_to_set
 from srlviz.envs.landing import CORNERS, fly
-from srlviz.envs.landing.twins import SETTABLE
+from srlviz.envs.landing.settable import SETTABLE
 
 APPROACH = ApproachWorld()
 SHORT = dict(runway='KSEA/12L', distance=700.0, size=32)

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.browser
 
 BROWSER = """from srlviz.core.files import sample_path
 from srlviz.core.recordings import load_recording
-from srlviz.widgets.frames import FrameBrowser
+from srlviz.widgets.frame_browser import FrameBrowser
 browser = FrameBrowser(load_recording(sample_path('pong_sample.npz')))
 browser"""
 PICTURE = '.jp-OutputArea-child:has(img.jp-needs-light-background)'

@@ -17,7 +17,7 @@ from torch import nn
 
 from .objective import PPOConfig
 from ..core.files import LIST, TABLE, Field, check_fields, reading
-from ..core.jobs.curves import log_curve
+from ..core.jobs.learning_curves import log_curve
 from ..core.jobs.progress import Bar
 from ..core.training import check_history, load_optimizer, load_weights, save_weights
 

@@ -16,7 +16,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array, iterate
 from torch import nn
 
-from .recurrent import task_id, task_name
+from .recurrent_ppo import task_id, task_name
 from ..core.files import check_whole
 from ..core.layouts import as_pictures
 from ..core.play import flat, is_picture

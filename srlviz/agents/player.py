@@ -150,7 +150,7 @@ class Reader:
         if self.plain is None:
             raise ValueError(f"this agent reads {self.n_in} numbers at each step; got {received}")
         if isinstance(self.plain, spaces.Box) and np.shape(obs) != self.plain.shape:
-            advice = "srlviz.agents.recurrent.task_env(task) makes an environment with these"
+            advice = "srlviz.agents.recurrent_ppo.task_env(task) makes an environment with these"
             raise ValueError(f"this agent reads observations {self.plain.shape}; got {np.shape(obs)}: {advice}")
         if spaces.flatdim(self.plain) == self.n_in:  # environments without the previous action
             return spaces.flatten(self.plain, obs).astype(np.float32)

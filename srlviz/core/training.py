@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from .jobs.curves import log_curve
+from .jobs.learning_curves import log_curve
 from .files import LIST, NUMBER, TABLE, TEXT, Field, atomic_path, check_fields
 from .files import check_zip, is_whole, make_folder, max_unpacked, open_file, parse_json, reading
 

@@ -17,7 +17,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from PIL import Image
 
-from ..core.jobs.curves import decimate
+from ..core.jobs.learning_curves import decimate
 from .checks import check_columns
 from .inks import LINE, MUTED, WRONG
 from .style import axis_name, pretty, style

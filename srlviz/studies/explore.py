@@ -47,7 +47,7 @@ from ..data.tables import read_table
 from ..data.worlds.record import as_world, sample, twins
 from ..evaluate.questions.shift import with_shift
 from ..figures.paper import FORMATS, WIDTHS, save_figure
-from .cards import entries, agent_file
+from .start_cards import entries, agent_file
 from .load import file_kind, is_paths, load, read_recording, table_keywords
 from ..widgets.base import Explorer, SafeHTML, busy, button, menu, row
 

@@ -19,7 +19,7 @@ from torch import nn
 
 from ..core.bootstrap import Draws
 from ..core.files import check_whole
-from ..core.jobs.curves import log_curve
+from ..core.jobs.learning_curves import log_curve
 from ..core.leaks import overlapping_windows, repeated_rows
 from ..core.names import unknown
 from ..core.policies import PolicyView

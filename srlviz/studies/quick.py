@@ -30,7 +30,7 @@ from ..encoders.custom import as_encoder
 from ..envs.atari import GAMES, game_name
 from ..evaluate.ask import ask, part_to_fit
 from ..evaluate.probe import NORMS
-from ..evaluate.questions.probe import LinearProbe, check_probing, probe_questions, without_doubles
+from ..evaluate.questions.linear_probe import LinearProbe, check_probing, probe_questions, without_doubles
 from ..evaluate.questions.regression import Regression
 from .load import read_recording
 from .matrix.representations import REFERENCES, NamedReference
@@ -302,7 +302,7 @@ def probe(
 
 def _notes(results: Results, prepared: Recording, numbers: Sequence[Factor], given: Recording | None) -> list[str]:
     "What a reader has to know of the factors"
-    from srlviz.figures.probe import doubt_words
+    from srlviz.figures.probe_scores import doubt_words
 
     notes, task = [], results.tasks[0]
     if any(w['kind'] == 'not converged' for a in results.answers.values() for w in a.warnings):

@@ -19,7 +19,7 @@ from markupsafe import Markup
 from ..figures.catalogue import plot_gallery
 from ..figures.frames import frame_uri
 from ..figures.style import pretty
-from srlviz.studies.cards import (
+from srlviz.studies.start_cards import (
     PICTURE,
     SHEET_COLUMNS,
     TABS,

@@ -28,9 +28,9 @@ from ..core.scores import with_labels
 from ..evaluate.questions.interventional import Movements
 from ..evaluate.questions.response import Responses
 from ..figures.inks import MUTED
-from ..figures.probe import plot_probe_trace
-from ..figures.qedr import plot_qedr_matrix
-from ..figures.scores.intervals import plot_intervals
+from ..figures.probe_scores import plot_probe_trace
+from ..figures.importance import plot_qedr_matrix
+from ..figures.scores.ranking import plot_intervals
 from ..figures.scores.responses import plot_responses
 from srlviz.figures.scores.score_map import (
     add_caption,

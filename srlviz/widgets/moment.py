@@ -18,7 +18,7 @@ from ..core.recordings import Episode, Recording, as_recording
 from ..core.views.cameras import pick_camera
 from ..figures.frames import plot_contact_sheet
 from .base import Explorer, SafeHTML, on_change
-from srlviz.widgets.frames import (
+from srlviz.widgets.frame_browser import (
     CameraMenu,
     EpisodeSeeker,
     FactorStrip,
@@ -31,8 +31,8 @@ from srlviz.widgets.frames import (
     step_factors,
     strip_view,
 )
-from .landing.flights import FilmPlayer, sensor_table
-from srlviz.widgets.sensors import (
+from .landing.flight_browser import FilmPlayer, sensor_table
+from srlviz.widgets.sensor_browser import (
     Reading,
     default_choice,
     column_table,

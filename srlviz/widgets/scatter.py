@@ -12,7 +12,7 @@ import numpy as np
 import traitlets
 
 from ..figures.inks import INKS
-from ..figures.maps import MapColours, point_size
+from ..figures.code_maps import MapColours, point_size
 from ..figures.pictures import has_front_end
 from .base import comms_enabled, script, sheet
 from .views import PageLibrary, PictureView

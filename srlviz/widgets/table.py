@@ -18,7 +18,7 @@ from ..core.metrics import number
 from ..figures.inks import GRID, INK
 from ..figures.style import style
 from .base import Explorer, SafeHTML, row
-from .sensors import RowList
+from .sensor_browser import RowList
 
 # %% ../../nbs/08_widgets/12_table.ipynb #57baf0de
 _MAX_ROWS = 20_000  # of a list in a page

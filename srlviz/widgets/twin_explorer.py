@@ -21,7 +21,7 @@ from ..core.twins import UNTOUCHED
 from ..core.views.cameras import pick_camera
 from ..figures.frames import frame_uri
 from ..figures.style import pretty
-from ..figures.twins import plot_readings
+from ..figures.readings import plot_readings
 from .agents.microscope import MicroscopeView
 from .base import Explorer, on_change
 

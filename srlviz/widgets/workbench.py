@@ -44,10 +44,10 @@ from ..core.views.steps import Steps, read_selection, read_tags
 from ..evaluate.maps import code_maps, load_maps, save_maps
 from .base import SHARED_TRAITS, Explorer, Quiet, Selection, check_choice, on_change, script, sheet
 from .board import ScoreBoard, check_answers
-from .maps import CodesExplorer
+from .codes_explorer import CodesExplorer
 from .moment import Moment
-from .probe import ProbeHeatmap, labelled_probes
-from .qedr import QEDRMatrix
+from .probe_heatmap import ProbeHeatmap, labelled_probes
+from .qedr_matrix import QEDRMatrix
 from .views import PictureView
 
 # %% ../../nbs/08_widgets/10_workbench.ipynb #3fd397d4

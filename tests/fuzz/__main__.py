@@ -52,9 +52,9 @@ srlviz.core.scores srlviz.data.atari srlviz.data.landing srlviz.data.landing.pub
 srlviz.encoders.frames.ppo_features srlviz.envs.landing.runways srlviz.evaluate.probe srlviz.memories.recurrent
 srlviz.studies.papers.agents srlviz.studies.run safetensors.torch srlviz.agents.player srlviz.data.lerobot
 srlviz.data.importers srlviz.evaluate.maps srlviz.evaluate.qedr srlviz.evaluate.returns srlviz.evaluate.targets
-srlviz.studies.sweeps.store srlviz.studies.matrix.scorecard srlviz.studies.explore srlviz.studies.matrix.results
-srlviz.core.saved_results srlviz.core.results_0_2 srlviz.evaluate.ask srlviz.widgets.maps srlviz.widgets.matrix
-srlviz.widgets.workbench'''
+srlviz.studies.sweeps.store srlviz.studies.matrix.scorecard srlviz.studies.explore
+srlviz.studies.matrix.matrix_results srlviz.core.saved_results srlviz.core.results_0_2 srlviz.evaluate.ask
+srlviz.widgets.codes_explorer srlviz.widgets.cross_matrix srlviz.widgets.workbench'''
 
 
 def preload() -> None:

@@ -52,7 +52,7 @@ def board(place) -> None:
 
 def board_of_runs(place) -> None:
     """Draw every cell of the matrix of a folder of runs, without the moments, which would be recorded again."""
-    from srlviz.studies.matrix.results import open_matrix
+    from srlviz.studies.matrix.matrix_results import open_matrix
 
     draw_board(replace(open_matrix(place / 'runs'), recordings={}).explore(widget='CrossMatrix'))
 
@@ -120,7 +120,7 @@ def encoder(place) -> None:
 def returns(place) -> None:
     """Draw the scores of the episodes of a file."""
     import srlviz
-    from srlviz.evaluate.questions.returns import Returns
+    from srlviz.evaluate.questions.agent_returns import Returns
     from srlviz.evaluate.returns import episodes_of
 
     answer = Returns(epoch_steps=8, min_episodes=2).ask(episodes_of(place / '0.monitor.csv'))

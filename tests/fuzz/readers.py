@@ -1305,7 +1305,7 @@ def read_map(place):
 
 def _explorer(place):
     from srlviz.evaluate.maps import code_map
-    from srlviz.widgets.maps import CodesExplorer
+    from srlviz.widgets.codes_explorer import CodesExplorer
 
     r = toy_recording()
     codes = [np.random.default_rng(i).normal(size=(len(e), 3)) for i, e in enumerate(r)]
@@ -1578,7 +1578,7 @@ def read_matrix(place):
 
 
 def read_matrix_runs(place):
-    from srlviz.studies.matrix.results import headline, open_matrix
+    from srlviz.studies.matrix.matrix_results import headline, open_matrix
 
     loaded = open_matrix(place / 'runs')
     reasons = [[*key, reason] for key, reason in sorted(loaded.reasons.items())]
@@ -1773,7 +1773,7 @@ def curve(place):
 
 
 def read_curves(place):
-    from srlviz.core.jobs.curves import latest_rows, read_curve
+    from srlviz.core.jobs.learning_curves import latest_rows, read_curve
 
     return {'curve': read_curve(place / 'curve.csv'), 'latest': latest_rows(place / 'curve.csv')}
 

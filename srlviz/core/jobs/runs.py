@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .curves import curve_rows, decimate, diverged_curves, drop_repeated_steps, latest_rows
+from .learning_curves import curve_rows, decimate, diverged_curves, drop_repeated_steps, latest_rows
 from ..files import LIST, REAL, TABLE, TEXT, Field, check_fields, is_real, is_whole, read_json
 
 # %% ../../../nbs/00_core/jobs/03_runs.ipynb #f00a9205

@@ -27,7 +27,7 @@ from .features import ENDINGS, FACTOR_FIELDS, check_factors, check_features, che
 from .features import film_files, films, row_bytes, singles, step_features, stored_factor
 from .manifest import LazyColumns, check_files, file_checks, is_finished, read_info
 from .manifest import stored_file, unfinished
-from .statistics import described, merge_moments, moments
+from .streaming import described, merge_moments, moments
 from .parquet import open_footer, read_groups, value_kind
 from .episode_files import Parts, check_key, partial_episodes, read_part, store_episode
 from srlviz.core.storage.row_groups import (

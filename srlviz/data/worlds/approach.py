@@ -26,7 +26,7 @@ from ...envs.landing.approach import HZ, PERTURBATIONS, Event, draw_conditions, 
 from ...envs.landing.camera import view_angle
 from ...envs.landing.runways import runways as all_runways
 from ...envs.landing.sensors import sensor_table
-from ...envs.landing.twins import SETTABLE, TwinFlight, drawn_values, with_factor
+from ...envs.landing.settable import SETTABLE, TwinFlight, drawn_values, with_factor
 
 # %% ../../../nbs/02_data/worlds/02_approach.ipynb #30cdb3fb
 _POSE = (

@@ -15,7 +15,7 @@ from torch import nn
 
 from ...core.names import unknown
 from ...core.recordings import Recording
-from .autoencoder import check_frames, pool_codes
+from .frame_autoencoder import check_frames, pool_codes
 from .cnn import FrameEncoder, fit_splits, reconstruct_frames
 from ..sequences.masked import POOLS
 

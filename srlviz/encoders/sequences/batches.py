@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from ...core.names import unknown
 from ...core.recordings import Episode, Recording
-from ...core.storage.statistics import merge_moments, moments
+from ...core.storage.streaming import merge_moments, moments
 from ...core.views.windows import cut_episode
 from ..frames.cnn import frame_shape
 from ...core.warn import warn

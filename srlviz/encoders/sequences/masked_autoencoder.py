@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from ...core.files import check_whole
 from ...core.recordings import Recording
-from .autoencoder import reconstruct_sensors
+from .sequence_autoencoder import reconstruct_sensors
 from .encoder import SequenceEncoder, SequenceNetwork
 from .masked import masked_mean, masked_mse
 from .batches import Batch

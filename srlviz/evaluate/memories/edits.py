@@ -17,7 +17,7 @@ import pandas as pd
 import torch
 
 from ...agents.actions import Acting
-from ...agents.recurrent import task_name
+from ...agents.recurrent_ppo import task_name
 from ...core.play import spread_factors
 from ...core.recordings import Recording
 from ...core.states import check_state, flat_state, shaped_state

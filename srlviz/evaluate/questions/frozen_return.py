@@ -65,7 +65,7 @@ def train_on_codes(task: str, codes, budget: int, history: int = 1, seed: int = 
     Codes are normalised by running statistics, so that their scale does not matter.
     """
     from srlviz.agents.frozen_codes import FrozenCodes, coded_envs
-    from srlviz.agents.recurrent import recurrent_ppo
+    from srlviz.agents.recurrent_ppo import recurrent_ppo
 
     envs = FrozenCodes(coded_envs(task, _NUM_ENVS), codes, history)
     trainer = recurrent_ppo(

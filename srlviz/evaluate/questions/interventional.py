@@ -17,7 +17,7 @@ from ...core.odd_data import mean_and_std
 from ...core.questions import Answer
 from ..disentanglement.entropy import Completeness, Disentanglement, completeness, disentanglement
 from ..prediction.linear import varying
-from srlviz.evaluate.twins import (
+from srlviz.evaluate.twin_questions import (
     TwinAnswer,
     TwinQuestion,
     changed_factors,

@@ -15,7 +15,7 @@ from ...core.bootstrap import Draws, bounds
 from ...core.metrics import Metric
 from ...core.questions import Answer, is_number
 from ..prediction.linear import constants, counted_once, fit_linear, skills, varying, with_mean
-from srlviz.evaluate.twins import (
+from srlviz.evaluate.twin_questions import (
     TwinAnswer,
     TwinQuestion,
     changed_factors,

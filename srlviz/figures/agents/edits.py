@@ -15,7 +15,7 @@ from ...core.metrics import number
 from ..checks import check_columns, check_names
 from ..inks import MUTED
 from ..scores.curves import plot_curves
-from ..scores.intervals import plot_intervals
+from ..scores.ranking import plot_intervals
 from ..style import PALETTE, SYMBOLS
 
 # %% ../../../nbs/07_figures/agents/04_edits.ipynb #f9cda901

@@ -15,7 +15,7 @@ import plotly.graph_objects as go
 from ..checks import check_columns, check_names
 from ..inks import INK, LINE, MUTED, SEQUENTIAL
 from ..scores.curves import plot_curves
-from ..scores.intervals import plot_intervals
+from ..scores.ranking import plot_intervals
 from ..scores.score_map import ScoreLayout, plot_scores, score_grid
 from ..style import LEGEND_RIGHT, PALETTE, SYMBOLS, axis_name, color_bar, method_color, style
 

@@ -14,7 +14,7 @@ from .memories import plot_saliency
 from ..checks import check_columns, check_names
 from ..inks import MUTED, WRONG
 from ..scores.curves import plot_curves
-from ..scores.intervals import plot_intervals
+from ..scores.ranking import plot_intervals
 from ..style import LEGEND_RIGHT, SYMBOLS, method_color
 
 # %% ../../../nbs/07_figures/agents/03_memory_use.ipynb #b037ec08

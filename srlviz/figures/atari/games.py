@@ -17,7 +17,7 @@ from ...core.bootstrap import tied_groups
 from ...core.metrics import metric_label
 from ...core.scores import with_labels
 from ..checks import check_columns, check_names
-from srlviz.figures.probe import (
+from srlviz.figures.probe_scores import (
     CATEGORY_ORDER,
     GAME_ORDER,
     PAPER_METHODS,
@@ -37,7 +37,7 @@ from srlviz.figures.probe import (
 )
 from ..inks import MUTED, SEQUENTIAL
 from ..scores.curves import plot_curves
-from ..scores.intervals import plot_intervals
+from ..scores.ranking import plot_intervals
 from ..scores.score_map import ScoreGrid, ScoreLayout, legible_ink, plot_scores, ranked, score_grid
 from ..style import LEGEND_RIGHT, SYMBOLS, color_bar, method_color, method_rank, pretty, style
 

@@ -14,7 +14,7 @@ import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
 from ..inks import INK, LINE, MUTED, WRONG
-from .targets import label_words
+from .target_errors import label_words
 from ...core.metrics import number
 from ..style import method_color, split_method, style
 

@@ -17,7 +17,7 @@ from plotly.subplots import make_subplots
 from ..frames import check_frame, line_trace, plot_contact_sheet
 from .flights import plot_traces
 from ..style import axis_name, method_color, split_method, style
-from .targets import label_words
+from .target_errors import label_words
 
 # %% ../../../nbs/07_figures/landing/02_reconstructions.ipynb #3d9c161d
 def _gray(frames: np.ndarray) -> np.ndarray:

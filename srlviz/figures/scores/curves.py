@@ -12,7 +12,7 @@ import pandas as pd
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from ...core.jobs.curves import decimate
+from ...core.jobs.learning_curves import decimate
 from ..checks import check_columns, check_names
 from ..inks import MUTED
 from ...core.metrics import number

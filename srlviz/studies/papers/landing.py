@@ -37,7 +37,7 @@ from ...evaluate.qedr import InsufficientData
 from ...evaluate.targets import PROTOCOLS, Targets, landing_targets, score_targets
 from ..methods import find_method, methods
 from ...evaluate.ask import encode, fit_encoder, print_once
-from .qedr import qedr_ways, check_ways, qedr_rows, window_inputs
+from .qedr_columns import qedr_ways, check_ways, qedr_rows, window_inputs
 from ..trials import Study, parameters_hash
 
 # %% ../../../nbs/09_studies/papers/07_landing.ipynb #4a564a91
@@ -261,7 +261,7 @@ def _failure_qedr(codes: Sequence, targets: Targets, ways: Sequence[str], out: s
     Parameters
     ----------
     codes : one array per window of `targets.windows`
-    ways : of `srlviz.studies.papers.qedr.WAYS`
+    ways : of `srlviz.studies.papers.qedr_columns.WAYS`
     columns : of the score table: data, method, inputs, n_codes, seed, budget
 
     Returns

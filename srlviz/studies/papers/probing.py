@@ -36,7 +36,7 @@ from ...encoders.frames.ppo_features import read_agent
 from ...envs.atari import GAMES, VERSIONS, game_name
 from ...evaluate.ask import ask, print_once
 from ...evaluate.probe import NORMS, ProbeResult, unconverged_words
-from ...evaluate.questions.probe import check_probing, probe_questions, without_doubles
+from ...evaluate.questions.linear_probe import check_probing, probe_questions, without_doubles
 from ..methods import Method, check_arguments, find_method, find_methods
 from .agents import load_agent
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from ...core.jobs.curves import curve_to, diverged_curves, latest_rows
+from ...core.jobs.learning_curves import curve_to, diverged_curves, latest_rows
 from srlviz.core.files import (
     REAL,
     TABLE,

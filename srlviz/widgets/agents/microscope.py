@@ -15,14 +15,14 @@ import plotly.graph_objects as go
 import traitlets
 
 from ...agents.player import load_agents
-from ...agents.recurrent import task_name
+from ...agents.recurrent_ppo import task_name
 from ...core.files import check_whole, is_whole
 from ...core.names import spelled
 from ...core.recordings import Recording
 from ...evaluate.memories.edited_play import CHANGE_KINDS, DEFAULT_KIND, ONE_STEP, Change, Course, EditedPlay
 from ...evaluate.memories.edits import memory_name
 from ...figures.agents.edited_play import plot_edited_play
-from ...figures.agents.returns import memory_rank
+from ...figures.agents.mmer import memory_rank
 from .mind_page import mind_data, write_mind
 from srlviz.widgets.agents.scenes import (
     NOTE,

@@ -25,10 +25,10 @@ from srlviz.figures.atari.games import (
     plot_games_heatmap,
     plot_rank_change,
 )
-from ...figures.probe import UNCONDITIONED, game_title, read_method
+from ...figures.probe_scores import UNCONDITIONED, game_title, read_method
 from ..base import Explorer, Quiet, button, check_choice, columns, row
 from ..board import HALF_PAGE, Board, Choice, blank_figure
-from ..probe import ProbeHeatmap, ProbeScores, pressed_cell
+from ..probe_heatmap import ProbeHeatmap, ProbeScores, pressed_cell
 from ..views import PlotView
 
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #09ad7ffc
