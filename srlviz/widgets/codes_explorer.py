@@ -156,8 +156,11 @@ class _MapPane:
     """
 
     def __init__(self, explorer: Explorer, press: Callable, select: Callable):
-        self.explorer, self.press, self.select = explorer, press, select
-        self.map, self.method = None, ''
+        self.explorer = explorer
+        self.press = press
+        self.select = select
+        self.map = None
+        self.method = ''
         self.rows = np.arange(0)  # of the map, that are drawn
         self.plotted = None
         self.pointed = ()  # the step that was last under the pointer
@@ -175,7 +178,9 @@ class _MapPane:
 
     def show(self, made, method: str, height: int):
         """Show another map."""
-        self.map, self.method, self.view.height = made, method, height
+        self.map = made
+        self.method = method
+        self.view.height = height
         self.view.near = []
         self.draw()
 
@@ -201,14 +206,21 @@ class _MapPane:
             self.view.when_seen(self._draw)
 
     def _draw(self):
-        made, explorer = self.map, self.explorer
+        made = self.map
+        explorer = self.explorer
         chosen = None if explorer.steps is None else explorer.steps.mask(made.episode, made.t)
         self.rows = thinned(len(made.xy), explorer.max_points, chosen, made.drawn)
         ids = np.stack([self.rows, made.episode[self.rows], made.t[self.rows]], 1)
-        look = dict(title=pretty(self.method), note=map_note(made, len(self.rows)))
-        look |= dict(axes=made.axes, ticks='%' in made.axes[0])
         with self.view.hold_sync():
-            self.view.show_points(made.xy[self.rows], ids, map_colours(self.values()), **look)
+            self.view.show_points(
+                made.xy[self.rows],
+                ids,
+                map_colours(self.values()),
+                title=pretty(self.method),
+                note=map_note(made, len(self.rows)),
+                axes=made.axes,
+                ticks='%' in made.axes[0],
+            )
             self.view.show_chosen(None if chosen is None else chosen[self.rows])
             places = tag_places(made, explorer.tags)
             self.view.tags = [dict(text=name, at=xy[0].tolist(), marks=xy[1:].tolist()) for name, xy in places]
@@ -234,7 +246,10 @@ class _MapPane:
         answers, factor = self.explorer.answers, self.explorer.factor
         for name in dict.fromkeys([self.explorer.probe, self.method, *answers]):
             answer = answers.get(name)
-            if answer is None or factor not in answer.truth or not _has_each_step_once(answer.truth.index):
+            if answer is None or factor not in answer.truth:
+                continue
+            rows = answer.truth.index
+            if not has_steps(rows) or not rows.is_unique:  # they cannot be found on a map
                 continue
             if name == self.method or split_label(name)['method'] == split_label(self.method)['method']:
                 return answer
@@ -319,11 +334,6 @@ class _MapPane:
         note = SafeHTML(f'This page cannot draw with WebGL ({problem}). The map is a simpler, slower one.')
         self.box.children = [note, self.plotted]
         self.replot()
-
-
-def _has_each_step_once(rows: pd.Index) -> bool:
-    """Whether rows of an answer are steps that can be found on a map."""
-    return has_steps(rows) and rows.is_unique
 
 
 def _is_step(point: Mapping) -> bool:
@@ -549,11 +559,19 @@ class CodesExplorer(Explorer):
     of two encoders with `link(a, b, traits=('episode', 't', 'factor', 'steps'))`.
     """
 
-    recording, tags = traitlets.Any(), traitlets.Dict()
-    method, how, beside, factor = (traitlets.Unicode('') for _ in range(4))
-    episode, t, steps = traitlets.Int(0), traitlets.Int(0), traitlets.Instance(Steps, allow_none=True)
-    drag, passing = traitlets.Unicode('lasso'), traitlets.Unicode('')
-    colour, probe = traitlets.Unicode('value'), traitlets.Unicode('')
+    recording = traitlets.Any()
+    method = traitlets.Unicode('')
+    how = traitlets.Unicode('')
+    beside = traitlets.Unicode('')
+    factor = traitlets.Unicode('')
+    episode = traitlets.Int(0)
+    t = traitlets.Int(0)
+    steps = traitlets.Instance(Steps, allow_none=True)
+    tags = traitlets.Dict()
+    colour = traitlets.Unicode('value')
+    probe = traitlets.Unicode('')
+    drag = traitlets.Unicode('lasso')
+    passing = traitlets.Unicode('')
     verb = 'map'
     guide = (
         'Press a point to see its step, or draw a lasso around points to see what they have in common: where colours '
@@ -580,7 +598,8 @@ class CodesExplorer(Explorer):
         super().__init__(interactive)
         recording = as_recording(recording)
         self.maps = _Maps(maps, recording)
-        self.scores, self.max_points = scores, max_points
+        self.scores = scores
+        self.max_points = max_points
         self.neighbours = dict(neighbours or {})
         self.answers = dict(answers or {})
         self.recording = recording
@@ -738,7 +757,8 @@ class CodesExplorer(Explorer):
 
     def neighbours_of(self, pane: _MapPane, row: int) -> np.ndarray:
         """Return the rows of the ten nearest steps of one: in code space if its codes are known, else on the map."""
-        lookup, columns = self.neighbours.get(pane.method), pane.columns()
+        lookup = self.neighbours.get(pane.method)
+        columns = pane.columns()
         if lookup is not None and not columns.whole:
             apart = _APART if len(lookup) > _NEAR + 2 * _APART else 1
             if len(lookup) > _NEAR + 1:
@@ -776,11 +796,20 @@ class CodesExplorer(Explorer):
 
     def save_view(self, path: str | Path) -> Path:
         """Save the view as a JSON file: maps, colour, step, selection and tags."""
-        view = dict(srlviz_view='codes', version=2, recording=self.recording.name, fingerprint=self.fingerprint())
-        view |= {k: getattr(self, k) for k in ('method', 'how', 'beside', 'factor', 'episode', 't')}
-        view |= dict(
-            steps=None if self.steps is None else self.steps.runs(), tags={k: v.runs() for k, v in self.tags.items()}
-        )
+        view = {
+            'srlviz_view': 'codes',
+            'version': 2,
+            'recording': self.recording.name,
+            'fingerprint': self.fingerprint(),
+            'method': self.method,
+            'how': self.how,
+            'beside': self.beside,
+            'factor': self.factor,
+            'episode': self.episode,
+            't': self.t,
+            'steps': None if self.steps is None else self.steps.runs(),
+            'tags': {name: steps.runs() for name, steps in self.tags.items()},
+        }
         write_json(path, view)
         return Path(path)
 
@@ -791,7 +820,8 @@ class CodesExplorer(Explorer):
         with self.quietly():
             for name in ('method', 'how', 'beside', 'factor'):
                 self.set_trait(name, view[name])
-            self.steps, self.tags = view['steps'], view['tags']
+            self.steps = view['steps']
+            self.tags = view['tags']
             self.seek(view['episode'], view['t'])
         self.tagging.offer()
         self._show()
@@ -834,7 +864,7 @@ class CodesExplorer(Explorer):
             return check_choice('factor or score', value, ['', *self.columns[False].names])
         if trait == 'beside':
             return check_choice('method', value, ['', *by_method])
-        choices = dict(method=by_method, how=self._hows(), drag=('lasso', 'pan'), colour=_COLOURS)
+        choices = {'method': by_method, 'how': self._hows(), 'drag': ('lasso', 'pan'), 'colour': _COLOURS}
         return check_choice(trait, value, choices[trait])
 
     def _hows(self) -> list[str]:
@@ -855,7 +885,8 @@ class CodesExplorer(Explorer):
         """Make the menus of encoders, maps and colours; a menu without a choice is hidden."""
         by_method = self.maps.by_method
         style = dict(description_width='62px')
-        hows = [(dict(pca='PCA', tsne='t-SNE', umap='UMAP').get(how, how), how) for how in self._hows()]
+        names = {'pca': 'PCA', 'tsne': 't-SNE', 'umap': 'UMAP'}
+        hows = [(names.get(how, how), how) for how in self._hows()]
         others = [('no second encoder', ''), *((pretty(m), m) for m in by_method if m)]
         colours = [('one colour', ''), *((name, name) for name in self.columns[False].names)]
         method = menu('Encoder', [(pretty(m) or 'codes', m) for m in by_method], 230, style=style)

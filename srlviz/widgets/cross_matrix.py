@@ -7,8 +7,9 @@ __all__ = ['CrossMatrix']
 
 # %% ../../nbs/08_widgets/11_cross_matrix.ipynb #8cc07c83
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import ipywidgets as W
 import pandas as pd
@@ -16,7 +17,7 @@ import plotly.graph_objects as go
 import traitlets
 from markupsafe import Markup
 
-from ..core.metrics import Metric, may_average, metric_label
+from ..core.metrics import may_average, metric_label
 from ..core.names import first_sentence
 from ..core.questions import REMARKS, Answer
 from ..core.recordings import Recording
@@ -37,6 +38,14 @@ from ..figures.style import pretty
 from .base import write_page
 from .board import Board, Choice, ScoreBoard, blank_figure
 
+# %% ../../nbs/08_widgets/11_cross_matrix.ipynb #7769e97a
+def _mean_remarks(answer: Answer) -> dict[str, str]:
+    """What a reader of the mean over targets has to know: mark of `REMARKS` -> how many targets it is about."""
+    remarks = answer.remarks() if isinstance(answer, Answer) else {}
+    marks = [mark for of_target in remarks.values() for mark in of_target]
+    counts = {mark: f'{marks.count(mark)} of {answer.truth.shape[1]} targets' for mark in REMARKS if mark in marks}
+    return {mark: f'{count} {REMARKS[mark]}.' for mark, count in counts.items()}
+
 # %% ../../nbs/08_widgets/11_cross_matrix.ipynb #9d9c834e
 _VIEWS = {'questions': ('task', 'group'), 'worlds': ('group', 'task')}
 _MEAN = ''  # the column of means over worlds
@@ -44,20 +53,7 @@ _MEAN = ''  # the column of means over worlds
 
 def _question_buttons(label: str, options: Sequence, width: int) -> W.ToggleButtons:
     """Make a row of buttons, one for each question."""
-    return W.ToggleButtons(options=list(options), description=label, style=dict(button_width='auto'))
-
-
-def _is_bounded(metric: Metric) -> bool:
-    """Whether numbers of a metric can be read without its unit: higher is better, and 1 is the best."""
-    return metric.better == 'higher' and metric.high == 1
-
-
-def _mean_remarks(answer: Answer) -> dict[str, str]:
-    """What a reader of the mean over targets has to know: mark of `REMARKS` -> how many targets it is about."""
-    remarks = answer.remarks() if isinstance(answer, Answer) else {}
-    marks = [mark for of_target in remarks.values() for mark in of_target]
-    counts = {mark: f'{marks.count(mark)} of {answer.truth.shape[1]} targets' for mark in REMARKS if mark in marks}
-    return {mark: f'{count} {REMARKS[mark]}.' for mark, count in counts.items()}
+    return W.ToggleButtons(options=list(options), description=label, style={'button_width': 'auto'})
 
 
 class CrossMatrix(ScoreBoard):
@@ -87,7 +83,8 @@ class CrossMatrix(ScoreBoard):
             'factor', 'Target', lambda b: b.targets(), needs=('task', 'question', 'method'), of_map=False, place='cell'
         ),
     )
-    view, question = traitlets.Unicode(''), traitlets.Unicode('')
+    view = traitlets.Unicode('')
+    question = traitlets.Unicode('')
     heat_label = 'matrix of scores; the menus choose the same cells'
     names = ()
 
@@ -101,7 +98,9 @@ class CrossMatrix(ScoreBoard):
         interactive: bool | None = None,
     ):
         super(ScoreBoard, self).__init__(interactive)
-        self.results, self.answers, self.recordings = results, results.answers, results.recordings
+        self.results = results
+        self.answers = results.answers
+        self.recordings = results.recordings
         self.headlines = {name: question.headline for name, question in results.questions.items()}
         view = view or ('worlds' if len(results.tasks) > 1 else 'questions')
         self.make_parts(view=view, task=task, question=question or self._first_question())
@@ -147,7 +146,8 @@ class CrossMatrix(ScoreBoard):
         def worth(name: str) -> tuple:
             scored = rows[rows['group'] == name]
             metric = self.results.questions[name].metrics[self.headlines[name]]
-            return scored['task'].nunique(), name in moments, _is_bounded(metric), len(scored)
+            is_bounded = metric.better == 'higher' and metric.high == 1  # it can be read without its unit
+            return scored['task'].nunique(), name in moments, is_bounded, len(scored)
 
         return max(sorted(self.results.questions), key=worth, default='')
 
@@ -212,7 +212,7 @@ class CrossMatrix(ScoreBoard):
         columns = self.offers('question' if across == 'group' else 'task')
         table = table.reindex(index=self.offers('method'), columns=columns).astype(float)
         higher = self._higher_is_better(table, of_columns)
-        order = pd.DataFrame(dict(mean=math.nan, rank=column_ranks(higher).mean(axis=1)))
+        order = pd.DataFrame({'mean': math.nan, 'rank': column_ranks(higher).mean(axis=1)})
         if self.view == 'worlds' and may_average(self.headlines[of_columns], 'task'):
             measured = list(table.columns[table.notna().any()])
             order['mean'] = higher[measured].mean(axis=1, skipna=False)
@@ -233,17 +233,18 @@ class CrossMatrix(ScoreBoard):
 
     def plot_columns(self, of_columns: str, **size: int) -> go.Figure:
         """Draw the map of a world or of a question, as `view` says."""
-        is_of_world, value = self.view == 'questions', self.map_values(of_columns)
-        metrics = self.headlines if is_of_world else dict.fromkeys(value, self.headlines[of_columns])
-        names = {name: pretty(name) for name in value} if is_of_world else {_MEAN: '<b>Mean</b>'}
-        reasons = {}
-        for (method, task, question), reason in self.results.reasons.items():
-            if of_columns == (task if is_of_world else question):
-                reasons[method, question if is_of_world else task] = reason
-        remarks = {}
-        for (method, task, question), answer in self.answers.items():
-            if of_columns == (task if is_of_world else question):
-                remarks[method, question if is_of_world else task] = _mean_remarks(answer)
+        value = self.map_values(of_columns)
+        is_of_world = self.view == 'questions'
+        if is_of_world:
+            metrics = self.headlines
+            names = {name: pretty(name) for name in value}
+            title = of_columns
+        else:
+            metrics = dict.fromkeys(value, self.headlines[of_columns])
+            names = {_MEAN: '<b>Mean</b>'}
+            title = f'{pretty(of_columns)}: {metric_label(self.headlines[of_columns])}'
+        reasons = self._in_map(self.results.reasons, of_columns)
+        answers = self._in_map(self.answers, of_columns)
         some = set()  # representations that lack some worlds
         if _MEAN in value:
             worlds = value.drop(columns=_MEAN).dropna(axis=1, how='all')
@@ -256,13 +257,22 @@ class CrossMatrix(ScoreBoard):
             metrics=metrics,
             names=names,
             reasons=reasons,
-            remarks=remarks,
+            remarks={cell: _mean_remarks(answer) for cell, answer in answers.items()},
             row_group=lambda key: 'some worlds' if key[0] in some else 'all worlds',
             references=self.results.references,
             selected=self.cell_data() if of_columns == self.of_columns() else None,
-            title=of_columns if is_of_world else f'{pretty(of_columns)}: {metric_label(self.headlines[of_columns])}',
+            title=title,
             **size,
         )
+
+    def _in_map(self, values: Mapping[tuple, Any], of_columns: str) -> dict[tuple[str, str], Any]:
+        "Keep the values of (method, task, question) that are in a map: (method, column) -> value"
+        found = {}
+        for (method, task, question), value in values.items():
+            shared, column = (task, question) if self.view == 'questions' else (question, task)
+            if shared == of_columns:
+                found[method, column] = value
+        return found
 
     def figures(self) -> list[go.Figure]:
         """Draw everything that `to_html` writes: the map of each question or world, the chosen one first; the cell."""
@@ -282,43 +292,54 @@ class CrossMatrix(ScoreBoard):
 
     def detail_figures(self) -> list[go.Figure]:
         """Draw the chosen cell: its scores, with intervals if they can be resampled, and predictions of its target."""
-        rows, cell = self.results.scores, (self.method, self.task, self.question)
+        cell = (self.method, self.task, self.question)
+        rows = self.results.scores
         rows = rows[(rows[['method', 'task', 'group']] == [*cell]).all(axis=1)]
         rows = rows[rows['metric'] == self.headlines[self.question]]
         if not len(rows):
             reason = self.results.reasons.get(cell, 'not measured')
             return [blank_figure(f'{pretty(self.method)}: {reason}')]
-        return [self._scores_figure(rows), *([self.trace(190)] if self.factor else [])]
+        figures = [self._scores_figure(rows)]
+        if self.factor:
+            figures.append(self.trace(190))
+        return figures
 
     def _scores_figure(self, rows: pd.DataFrame) -> go.Figure:
         "The headline metric of each target"
-        metric, answer, note = self.headlines[self.question], self.answer, ''
+        metric = self.headlines[self.question]
+        answer = self.answer
         if answer is not None and len(answer.truth) and answer.metrics[metric].resampled:
-            table = answer.interval(metric, n_resamples=200).rename(columns=dict(target='label')).assign(unit='episode')
+            table = answer.interval(metric, n_resamples=200).rename(columns={'target': 'label'}).assign(unit='episode')
         elif 'intervals' in self.results.tables:
             table = self.results.intervals()
             chosen = table[['method', 'task', 'question']] == [self.method, self.task, self.question]
-            table = table[chosen.all(axis=1) & (table['metric'] == metric)].rename(columns=dict(target='label'))
+            table = table[chosen.all(axis=1) & (table['metric'] == metric)].rename(columns={'target': 'label'})
             table = table.drop(columns=['low', 'high']) if table['low'].isna().all() else table
         else:
             table = rows.groupby('target', sort=False)['value'].mean().rename_axis('label').reset_index()
         title = f'{pretty(self.method)}, {pretty(self.question)}, {self.task}'
         table = table[table['value'].notna()].assign(colour='#56748f')
+        note = ''
         if 'low' in table and table['low'].notna().any():
             n = f'{table["n"].max():.0f} ' if 'n' in table else ''
             note = f'Whiskers: 95% intervals over {n}episodes.'
-        better, axis = self.better(self.question), metric_label(metric)
-        return plot_intervals(table, better=better, axis=axis, line=15, title=title, notes=[note])
+        return plot_intervals(
+            table,
+            better=self.better(self.question),
+            axis=metric_label(metric),
+            line=15,
+            title=title,
+            notes=[note],
+        )
 
     def to_html(self, path, title: str = '') -> Path:
         """Write one offline page: of each world the map, and the scores, doubts and worst moments of a few rows."""
         own = self.results.own
         if len(own) > MAX_SHOWN:
             return super().to_html(path, title)
-        return write_page(path, _page_parts(self), title or ', '.join(map(pretty, own)))
+        return write_page(path, _page_parts(self.results), title or ', '.join(map(pretty, own)))
 
 # %% ../../nbs/08_widgets/11_cross_matrix.ipynb #ec23ab0b
-_PICTURES = 4  # of the worst moments of a question
 _STYLE = Markup(
     '<style>table{border-collapse:collapse;font-size:14px;margin:8px 0 20px}td,th{padding:3px 10px;text-align:left;'
     'border-bottom:1px solid #d0d7de;white-space:nowrap}.wide{overflow-x:auto}h2{font-size:18px;margin-top:32px}'
@@ -328,9 +349,48 @@ _STYLE = Markup(
 )
 
 
-def _page_parts(board: 'CrossMatrix') -> list:
+def _table_html(table: pd.DataFrame, rows_are: str) -> Markup:
+    titles = ['− '.join(map(pretty, name.split('− '))) for name in [rows_are, *table]]  # differences have two names
+    head = Markup('').join(Markup('<th>{}</th>').format(title) for title in titles)
+    rows = []
+    for name, row in table.iterrows():
+        title = pretty(name) if rows_are == 'question' else name
+        cells = Markup('').join(Markup('<td>{}</td>').format(value) for value in [title, *row])
+        rows.append(Markup('<tr>{}</tr>').format(cells))
+    body = Markup('').join(rows)
+    return Markup('<div class="wide"><table><tr>{}</tr>{}</table></div>').format(head, body)
+
+# %% ../../nbs/08_widgets/11_cross_matrix.ipynb #00a27218
+_PICTURES = 4  # of the worst moments of a question
+
+
+def _moment_html(recording: Recording | None, row) -> Markup:
+    picture = Markup('')
+    obs = {} if recording is None else recording[row.episode].obs
+    camera = pick_camera(obs)
+    if camera:
+        picture = Markup('<img alt="" src="{}">').format(frame_uri(obs[camera][row.t]))
+    truth, predicted = (f'{v:.4g}' if isinstance(v, float) else str(v) for v in (row.truth, row.predicted))
+    words = f'{row.factor} is {truth}, predicted {predicted}'
+    where = f'episode {row.episode}, moment {row.t}'
+    return Markup('<figure>{}<figcaption>{}<br>{}</figcaption></figure>').format(picture, words, where)
+
+
+def _moment_parts(results: Results, task: str) -> list[Markup]:
+    "The worst moments of each representation and question in a world"
+    recording = results.recordings.get(task)
+    parts = []
+    moments = results.moments()
+    moments = moments[moments['task'] == task]
+    for (name, question), rows in moments.groupby(['method', 'question'], sort=False):
+        words = f'{pretty(question)}: the worst moments' + (f' of {name}' if len(results.own) > 1 else '')
+        figures = [_moment_html(recording, row) for row in rows.head(_PICTURES).itertuples()]
+        parts.append(Markup('<h3>{}</h3>{}').format(words, Markup('').join(figures)))
+    return parts
+
+# %% ../../nbs/08_widgets/11_cross_matrix.ipynb #0168196e
+def _page_parts(results: Results) -> list:
     "The parts of the page of a few representations: figures, and HTML between them"
-    results = board.results
     words = 'In brackets: 95% intervals over episodes.' if results.intervals()['low'].notna().any() else ''
     if results.baseline and results.intervals()['difference'].notna().any():
         words += f' The column − {pretty(results.baseline)}: paired differences to {pretty(results.baseline)}.'
@@ -353,38 +413,3 @@ def _page_parts(board: 'CrossMatrix') -> list:
         parts += _moment_parts(results, task)
     versions = results.about.get('versions', {})
     return [*parts, Markup('<p>{}</p>').format(', '.join(f'{name} {words}' for name, words in versions.items()))]
-
-
-def _table_html(table: pd.DataFrame, rows_are: str) -> Markup:
-    titles = ['− '.join(map(pretty, name.split('− '))) for name in [rows_are, *table]]  # differences have two names
-    head = Markup('').join(Markup('<th>{}</th>').format(title) for title in titles)
-    rows = []
-    for name, row in table.iterrows():
-        title = pretty(name) if rows_are == 'question' else name
-        cells = Markup('').join(Markup('<td>{}</td>').format(value) for value in [title, *row])
-        rows.append(Markup('<tr>{}</tr>').format(cells))
-    body = Markup('').join(rows)
-    return Markup('<div class="wide"><table><tr>{}</tr>{}</table></div>').format(head, body)
-
-
-def _moment_parts(results: Results, task: str) -> list[Markup]:
-    "The worst moments of each representation and question in a world"
-    parts = []
-    moments = results.moments()
-    moments = moments[moments['task'] == task]
-    for (name, question), rows in moments.groupby(['method', 'question'], sort=False):
-        figures = [_moment_html(results.recordings.get(task), row) for row in rows.head(_PICTURES).itertuples()]
-        words = f'{pretty(question)}: the worst moments' + (f' of {name}' if len(results.own) > 1 else '')
-        parts.append(Markup('<h3>{}</h3>{}').format(words, Markup('').join(figures)))
-    return parts
-
-
-def _moment_html(recording: Recording | None, row) -> Markup:
-    picture = Markup('')
-    obs = {} if recording is None else recording[row.episode].obs
-    if camera := pick_camera(obs):
-        picture = Markup('<img alt="" src="{}">').format(frame_uri(obs[camera][row.t]))
-    truth, predicted = (f'{v:.4g}' if isinstance(v, float) else str(v) for v in (row.truth, row.predicted))
-    words = f'{row.factor} is {truth}, predicted {predicted}'
-    where = f'episode {row.episode}, moment {row.t}'
-    return Markup('<figure>{}<figcaption>{}<br>{}</figcaption></figure>').format(picture, words, where)

@@ -84,7 +84,8 @@ class _QEDRResults:
         """Sort the results of one method by regressor and penalty, lasso first."""
         found = {}
         for r in results:
-            if missing := [name for name in _RESULT_FIELDS if not hasattr(r, name)]:
+            missing = [name for name in _RESULT_FIELDS if not hasattr(r, name)]
+            if missing:
                 raise ValueError(f"results of {method!r} must come from qedr; a {type(r).__name__} has no {missing[0]}")
         for r in sorted(results, key=lambda r: (r.regressor != 'lasso', float(r.alpha))):
             name = f'{r.regressor} {getattr(r, "compat", "")}'.strip()
@@ -103,7 +104,7 @@ class _QEDRResults:
             rows = []
             for alpha, r in results.items():
                 n_used = int((np.asarray(r.importance) > 0).any(1).sum())
-                rows.append(dict(alpha=alpha, n_used=n_used) | _overall(r))
+                rows.append({'alpha': alpha, 'n_used': n_used, **_overall(r)})
             self._paths[method, regressor] = pd.DataFrame(rows)
         return self._paths[method, regressor]
 
@@ -111,6 +112,15 @@ class _QEDRResults:
 def _overall(result) -> dict[str, float]:
     """Return the overall disentanglement, completeness and informativeness of a result."""
     return {name: float(getattr(result, name).overall) for name in _SCORES}
+
+
+def _chance_scores(result) -> dict[str, float]:
+    """Return D, C and I of codes of permuted episodes; {} if a result has not measured them."""
+    permuted = getattr(result, 'permuted', None)
+    if permuted is None:
+        return {}
+    means = permuted[permuted['target'] == 'mean']
+    return dict(zip(means['metric'], means['value']))
 
 # %% ../../nbs/08_widgets/07_qedr_matrix.ipynb #7ac3b260
 def _named_factors(factors) -> pd.DataFrame:
@@ -226,22 +236,38 @@ def _code_table(
     return _CodeTable(np.asarray(codes), table)
 
 # %% ../../nbs/08_widgets/07_qedr_matrix.ipynb #8bb1b5cd
-_PAGE, _MATRIX_HEIGHT = 64, 620  # codes at a time, and pixels of the matrix
-_BELOW = dict(curve='curve over alpha', moment='the step')
+_PAGE = 64  # codes at a time
+_MATRIX_HEIGHT = 620  # pixels
 
 
-def _slider(words: str, options: Sequence, width: int) -> W.SelectionSlider:
-    """Make a slider over values, in place of a menu."""
-    return W.SelectionSlider(
-        options=[('', 0.0)], description=words, layout=dict(width=f'{width}px'), continuous_update=False
-    )
+def _keep_page(rows: tuple, n_before: int, n: int) -> tuple[int, int]:
+    """Return the page of n codes that starts as before: all if they fit on one, the first page if there was none.
+
+    Parameters
+    ----------
+    rows : (first, end) of n_before codes; () for none
+    """
+    if n <= _PAGE:
+        return 0, n
+    first = rows[0] if rows and rows[0] < n else 0
+    size = max(rows[1] - rows[0], 2) if rows and n_before > _PAGE else _PAGE
+    return first, min(n, first + size)
 
 
+def _turn_page(rows: tuple[int, int], k: int, n: int) -> tuple[int, int]:
+    """Return the page, of the same size, that has the k-th of n codes."""
+    first, end = rows
+    if first <= k < end:
+        return rows
+    size = end - first
+    first = min(k // size * size, max(n - size, 0))
+    return first, min(first + size, n)
+
+# %% ../../nbs/08_widgets/07_qedr_matrix.ipynb #c1ab62df
 def _page_controls() -> dict[str, W.Widget]:
     """Make the controls of a QEDRMatrix that are no menus, by trait."""
-    short = dict(style=dict(description_width='initial'))
-    return dict(
-        threshold=W.FloatSlider(
+    return {
+        'threshold': W.FloatSlider(
             min=0,
             max=0.5,
             step=0.01,
@@ -249,32 +275,44 @@ def _page_controls() -> dict[str, W.Widget]:
             tooltip='share of the largest importance',
             readout_format='.0%',
             continuous_update=False,
-            layout=dict(width='190px'),
-            **short,
+            layout={'width': '190px'},
+            style={'description_width': 'initial'},
         ),
-        signed=W.Checkbox(
+        'signed': W.Checkbox(
             description='signs',
             tooltip='signed weights, in place of importances',
             indent=False,
-            layout=dict(width='64px'),
+            layout={'width': '64px'},
         ),
-        rows=W.IntRangeSlider(
+        'rows': W.IntRangeSlider(
             value=(0, 1),
             min=0,
             max=1,
             step=1,
             description='Codes from, to',
             continuous_update=False,
-            layout=dict(width='98%'),
-            **short,
+            layout={'width': '98%'},
+            style={'description_width': 'initial'},
         ),
+    }
+
+# %% ../../nbs/08_widgets/07_qedr_matrix.ipynb #1440f7d3
+def _cell_words(result, code: int, factor: str) -> Markup:
+    """Describe a cell in numbers: its importance, its weight, D of the code, and C and I of the factor."""
+    R = result.importance.to_numpy(float)
+    k = list(result.importance.columns).index(factor)
+    words = Markup('<b>code {}, {}</b>: importance {}').format(
+        result.importance.index[code], factor, number(R[code, k], 3)
     )
-
-
-def _regressor_words(name: str) -> str:
-    """Return the label of a regressor and its compatibility."""
-    kind, *compat = name.split(' ')
-    return ' '.join([_REGRESSORS.get(kind, kind), *compat])
+    if R[code, k]:
+        words += f' ({R[code, k] / R[code].sum():.0%} of the code, {R[code, k] / R[:, k].sum():.0%} of the factor)'
+    weight = np.nan if result.weights is None else np.asarray(result.weights, float)[code, k]
+    if np.isfinite(weight):
+        words += f', weight {weight:+.3g}'
+    D = number(float(np.asarray(result.disentanglement.per_code, float)[code]))
+    C = number(float(np.asarray(result.completeness.per_factor, float)[k]))
+    I = number(float(np.asarray(result.informativeness.per_factor, float)[k]))
+    return words + f'. Disentanglement {D}, completeness {C}, informativeness (an error) {I}.'
 
 # %% ../../nbs/08_widgets/07_qedr_matrix.ipynb #eb63eba8
 def _codes_by_method(codes, methods: Sequence[str]) -> dict:
@@ -302,18 +340,79 @@ def _row_label(table: _CodeTable, episode: int, t: int) -> str:
     name = index[t] if isinstance(index, pd.MultiIndex) else (index[t],)
     return f'row {", ".join(map(str, name))}'
 
-# %% ../../nbs/08_widgets/07_qedr_matrix.ipynb #1c9c076d
-_INDEPENDENT = ('method', 'threshold', 'signed', 'order')  # choices whose values depend on no other choice
-_CHOSEN = (*_INDEPENDENT, 'by', 'regressor', 'alpha', 'code', 'factor')
+# %% ../../nbs/08_widgets/07_qedr_matrix.ipynb #dbb8d5df
+_BELOW = {'curve': 'curve over alpha', 'moment': 'the step'}
 
 
-def _chance_scores(result) -> dict[str, float]:
-    """Return D, C and I of codes of permuted episodes; {} if a result has not measured them."""
-    permuted = getattr(result, 'permuted', None)
-    if permuted is None:
-        return {}
-    means = permuted[permuted['target'] == 'mean']
-    return dict(zip(means['metric'], means['value']))
+def _slider(words: str, options: Sequence, width: int) -> W.SelectionSlider:
+    """Make a slider over values, in place of a menu."""
+    return W.SelectionSlider(
+        options=[('', 0.0)], description=words, layout={'width': f'{width}px'}, continuous_update=False
+    )
+
+
+def _regressor_words(name: str) -> str:
+    """Return the label of a regressor and its compatibility."""
+    kind, *compat = name.split(' ')
+    return ' '.join([_REGRESSORS.get(kind, kind), *compat])
+
+
+_CHOICES = (
+    Choice('method', 'Method', lambda b: [*b.results.by_method], lambda b, v: pretty(v) if v else 'codes', width=180),
+    Choice(
+        'regressor',
+        'Regressor',
+        lambda b: [*b.results.by_method[b.method]],
+        lambda b, v: _regressor_words(v),
+        needs=('method',),
+        width=185,
+    ),
+    Choice(
+        'alpha',
+        'alpha',
+        lambda b: [*b.results.by_method[b.method][b.regressor]],
+        lambda b, v: f'{v:g}',
+        needs=('method', 'regressor'),
+        near=lambda b, was, values: min(values, key=lambda alpha: abs(alpha - was)),
+        width=205,
+        make=_slider,
+    ),
+    Choice('order', 'Sort', lambda b: [*SORTS], lambda b, v: SORTS[v], width=250),
+    Choice(
+        'factor',
+        'Factor',
+        lambda b: [*map(str, b.importance())],
+        lambda b, v: v,
+        needs=('method', 'regressor', 'alpha'),
+        near=lambda b, was, values: values[int(b.importance().to_numpy().max(0).argmax())],
+        width=172,
+        min_options=1,
+        of_map=False,
+        place='cell',
+    ),
+    Choice(
+        'code',
+        'Code',
+        lambda b: b.codes_by_importance(),
+        lambda b, v: f'{b.importance().index[v]} · {number(b.importance()[b.factor].iloc[v])}',
+        needs=('method', 'regressor', 'alpha', 'factor'),
+        width=128,
+        min_options=1,
+        of_map=False,
+        place='cell',
+    ),
+    Choice(
+        'by',
+        'Colour',
+        lambda b: b.colours(),
+        lambda b, v: v or 'none',
+        needs=('method',),
+        width=160,
+        of_map=False,
+        place='cell',
+    ),
+    Choice('below', 'Below', lambda b: [*_BELOW], lambda b, v: _BELOW[v], width=210, of_map=False, place='below'),
+)
 
 # %% ../../nbs/08_widgets/07_qedr_matrix.ipynb #aeaa8d98
 class QEDRMatrix(Board, Explorer):
@@ -335,75 +434,28 @@ class QEDRMatrix(Board, Explorer):
     `moment` is the Moment that is open.
     """
 
-    choices = (
-        Choice(
-            'method', 'Method', lambda b: [*b.results.by_method], lambda b, v: pretty(v) if v else 'codes', width=180
-        ),
-        Choice(
-            'regressor',
-            'Regressor',
-            lambda b: [*b.results.by_method[b.method]],
-            lambda b, v: _regressor_words(v),
-            needs=('method',),
-            width=185,
-        ),
-        Choice(
-            'alpha',
-            'alpha',
-            lambda b: [*b.results.by_method[b.method][b.regressor]],
-            lambda b, v: f'{v:g}',
-            needs=('method', 'regressor'),
-            near=lambda b, was, values: min(values, key=lambda alpha: abs(alpha - was)),
-            width=205,
-            make=_slider,
-        ),
-        Choice('order', 'Sort', lambda b: [*SORTS], lambda b, v: SORTS[v], width=250),
-        Choice(
-            'factor',
-            'Factor',
-            lambda b: [*map(str, b.importance())],
-            lambda b, v: v,
-            needs=('method', 'regressor', 'alpha'),
-            near=lambda b, was, values: values[int(b.importance().to_numpy().max(0).argmax())],
-            width=172,
-            min_options=1,
-            of_map=False,
-            place='cell',
-        ),
-        Choice(
-            'code',
-            'Code',
-            lambda b: b.codes_by_importance(),
-            lambda b, v: f'{b.importance().index[v]} · {number(b.importance()[b.factor].iloc[v])}',
-            needs=('method', 'regressor', 'alpha', 'factor'),
-            width=128,
-            min_options=1,
-            of_map=False,
-            place='cell',
-        ),
-        Choice(
-            'by',
-            'Colour',
-            lambda b: b.colours(),
-            lambda b, v: v or 'none',
-            needs=('method',),
-            width=160,
-            of_map=False,
-            place='cell',
-        ),
-        Choice('below', 'Below', lambda b: [*_BELOW], lambda b, v: _BELOW[v], width=210, of_map=False, place='below'),
-    )
+    choices = _CHOICES
     guide = (
         'Press a cell to see one code against one factor, and a point to open its step: where the codes are '
         'disentangled, each row has one light cell.'
     )
     heat_label = 'codes and factors; the menus Code and Factor choose the same cells'
 
-    method, regressor, factor, by, order = (traitlets.Unicode(v) for v in ('', '', '', '', 'factor'))
-    alpha, threshold = traitlets.Float(0.02), traitlets.Float(0.01, min=0, max=0.99)
-    code, episode, t = traitlets.Int(-1), traitlets.Int(-1), traitlets.Int(0)
-    signed, rows, below = traitlets.Bool(False), traitlets.Tuple(), traitlets.Unicode('curve')
-    recording, moment = traitlets.Any(None), None
+    method = traitlets.Unicode('')
+    regressor = traitlets.Unicode('')
+    alpha = traitlets.Float(0.02)
+    code = traitlets.Int(-1)
+    factor = traitlets.Unicode('')
+    by = traitlets.Unicode('')
+    order = traitlets.Unicode('factor')
+    threshold = traitlets.Float(0.01, min=0, max=0.99)
+    signed = traitlets.Bool(False)
+    rows = traitlets.Tuple()
+    below = traitlets.Unicode('curve')
+    episode = traitlets.Int(-1)
+    t = traitlets.Int(0)
+    recording = traitlets.Any(None)
+    moment = None
 
     def __init__(
         self,
@@ -458,8 +510,10 @@ class QEDRMatrix(Board, Explorer):
         return (self.episode, self.t) if table is None else table.row(self.episode, self.t)
 
     def _validate_choice(self, proposal):
-        name, value = proposal['trait'].name, proposal['value']
-        if name == 'alpha' and value not in (alphas := self.choice('alpha').values(self)):
+        name = proposal['trait'].name
+        value = proposal['value']
+        alphas = self.choice('alpha').values(self) if name == 'alpha' else ()
+        if name == 'alpha' and value not in alphas:
             computed = ', '.join(f'{alpha:g}' for alpha in alphas)
             raise traitlets.TraitError(f"alpha {value:g} was not computed; computed are {computed}")
         if name == 'code':
@@ -499,7 +553,8 @@ class QEDRMatrix(Board, Explorer):
             t = table.row(episode, t)[1]
         if self.recording is None:
             with self.quietly(), self.hold_trait_notifications():
-                self.episode, self.t = episode, t
+                self.episode = episode
+                self.t = t
             return self._draw_points()
         check_index('episode', episode, len(self.recording), 'the recording has episodes')
         t = int(np.clip(t, 0, int(self.recording.lengths[episode]) - 1))
@@ -510,21 +565,45 @@ class QEDRMatrix(Board, Explorer):
             self.bind(hovered=(self.moment, 'hovered'))
         with self.quietly(), self.hold_trait_notifications():  # episode and step change together
             self.moment.seek(episode, t)
-            self.episode, self.t, self.below = episode, t, 'moment'
+            self.episode = episode
+            self.t = t
+            self.below = 'moment'
         self._draw_points(with_step=True)
         self._draw_curve()
 
     def plot_map(self, **size: int) -> go.Figure:
-        R = self.importance()
-        if 'height' in size:
-            rows = self.rows if self.controls['rows'].layout.display == '' else None
-            size = dict(width=480, height=_MATRIX_HEIGHT)
-            return plot_qedr_matrix(R, **self._matrix_options(), rows=rows, **size, title='')
-        name = f'{pretty(self.method)}, {self.regressor}' if self.method else self.regressor
-        if self.regressor.startswith('lasso'):
-            name += f' {self.alpha:g}'
-        title = f'{name}: {len(R)} codes and {R.shape[1]} factors'
-        return plot_qedr_matrix(R, **self._matrix_options(), selected=(self.code, self.factor), title=title, **size)
+        r = self._result()
+        title = ''
+        rows = None
+        selected = None
+        if 'height' in size:  # beside the details: a page of codes, framed by `frame`
+            size = {'width': 480, 'height': _MATRIX_HEIGHT}
+            if self.controls['rows'].layout.display == '':
+                rows = self.rows
+        else:
+            name = f'{pretty(self.method)}, {self.regressor}' if self.method else self.regressor
+            if self.regressor.startswith('lasso'):
+                name += f' {self.alpha:g}'
+            title = f'{name}: {len(r.importance)} codes and {r.importance.shape[1]} factors'
+            selected = (self.code, self.factor)
+        scores = _overall(r)
+        gray = bool(getattr(r, 'is_uninformative', scores['informativeness'] >= 1))
+        return plot_qedr_matrix(
+            r.importance,
+            disentanglement=r.disentanglement,
+            completeness=r.completeness,
+            informativeness=r.informativeness,
+            weights=r.weights if self.signed else None,
+            constant=getattr(r, 'constant', ()),
+            notes=[*overall_words(scores, _chance_scores(r), gray), *COMPAT_NOTES.get(getattr(r, 'compat', ''), ())],
+            gray=gray,
+            order=self._order(),
+            threshold=self.threshold,
+            rows=rows,
+            selected=selected,
+            title=title,
+            **size,
+        )
 
     def detail_figures(self) -> list[go.Figure]:
         """Draw the curve over alpha, the points of the cell, and the open step."""
@@ -569,14 +648,9 @@ class QEDRMatrix(Board, Explorer):
         slider = self.controls['rows']
         n = len(arrange(R, 'given', self.threshold).codes) or len(R)
         slider.layout.display = '' if n > _PAGE else 'none'
-        if n <= _PAGE:
-            rows = (0, n)
-        elif n == slider.max and self.rows:
+        if n > _PAGE and n == slider.max and self.rows:
             return
-        else:
-            first = self.rows[0] if self.rows and self.rows[0] < n else 0
-            size = max(self.rows[1] - self.rows[0], 2) if self.rows and slider.max > _PAGE else _PAGE
-            rows = (first, min(n, first + size))
+        rows = _keep_page(self.rows, slider.max, n)
         slider.max = max(n, 1)
         slider.value = self.rows = rows
 
@@ -587,10 +661,8 @@ class QEDRMatrix(Board, Explorer):
         r = self._result()
         codes = arrange(r.importance, self._order(), self.threshold, r.disentanglement.per_code).codes
         found = np.flatnonzero(codes == self.code)
-        if len(found) and not self.rows[0] <= found[0] < self.rows[1]:
-            size = self.rows[1] - self.rows[0]
-            first = min(int(found[0]) // size * size, max(len(codes) - size, 0))
-            self.controls['rows'].value = self.rows = (first, min(first + size, len(codes)))
+        if len(found):
+            self.controls['rows'].value = self.rows = _turn_page(self.rows, int(found[0]), len(codes))
 
     def _table(self) -> _CodeTable | None:
         """Return the codes and factors of the chosen method; None without codes."""
@@ -603,24 +675,6 @@ class QEDRMatrix(Board, Explorer):
             self.tables[self.method] = _code_table(codes, self.given_factors, self.recording, truth)
         return self.tables[self.method]
 
-    def _matrix_options(self) -> dict:
-        """Return the keyword arguments of `plot_qedr_matrix`."""
-        r = self._result()
-        scores = _overall(r)
-        gray = bool(getattr(r, 'is_uninformative', scores['informativeness'] >= 1))
-        notes = [*overall_words(scores, _chance_scores(r), gray), *COMPAT_NOTES.get(getattr(r, 'compat', ''), ())]
-        return dict(
-            disentanglement=r.disentanglement,
-            completeness=r.completeness,
-            informativeness=r.informativeness,
-            weights=r.weights if self.signed else None,
-            constant=getattr(r, 'constant', ()),
-            notes=notes,
-            gray=gray,
-            order=self._order(),
-            threshold=self.threshold,
-        )
-
     def _order(self):
         """Return the order of codes and factors, as `arrange` takes it."""
         return cluster_order(self._result().importance) if self.order == 'cluster' else self.order
@@ -630,9 +684,11 @@ class QEDRMatrix(Board, Explorer):
         values = self._table().factors[name]
         unit = ''
         names = ()
-        for factor in () if self.recording is None else self.recording.factors:
+        factors = () if self.recording is None else self.recording.factors
+        for factor in factors:
             if factor.name == name:
-                unit, names = factor.unit, factor.names
+                unit = factor.unit
+                names = factor.names
                 break
         if name in getattr(self._result(), 'categories', ()) and not names:
             values = values.astype('category')
@@ -692,25 +748,6 @@ class QEDRMatrix(Board, Explorer):
             self.curve.draw(lambda: plot_alpha_curve(path, height=240), (self.method, self.regressor))
             self.curve.mark(lambda _: alpha_shapes(path, self.alpha))
 
-    def _describe_cell(self) -> Markup:
-        """Describe the chosen cell in numbers."""
-        r = self._result()
-        R = r.importance.to_numpy(float)
-        i = self.code
-        k = list(r.importance.columns).index(self.factor)
-        words = Markup('<b>code {}, {}</b>: importance {}').format(
-            r.importance.index[i], self.factor, number(R[i, k], 3)
-        )
-        if R[i, k]:
-            words += f' ({R[i, k] / R[i].sum():.0%} of the code, {R[i, k] / R[:, k].sum():.0%} of the factor)'
-        weight = np.nan if r.weights is None else np.asarray(r.weights, float)[i, k]
-        if np.isfinite(weight):
-            words += f', weight {weight:+.3g}'
-        D = number(float(np.asarray(r.disentanglement.per_code, float)[i]))
-        C = number(float(np.asarray(r.completeness.per_factor, float)[k]))
-        I = number(float(np.asarray(r.informativeness.per_factor, float)[k]))
-        return words + f'. Disentanglement {D}, completeness {C}, informativeness (an error) {I}.'
-
     def _show_hint(self):
         """Show what can be clicked."""
         table = self._table()
@@ -732,7 +769,7 @@ class QEDRMatrix(Board, Explorer):
         self.controls['signed'].disabled = self._result().weights is None
         self._draw_points()
         self._draw_curve()
-        self.words.value = self._describe_cell()
+        self.words.value = _cell_words(self._result(), self.code, self.factor)
         self._show_hint()
 
     def _follow_moment(self):
@@ -740,7 +777,8 @@ class QEDRMatrix(Board, Explorer):
         if self.quiet:
             return
         with self.quietly(), self.hold_trait_notifications():
-            self.episode, self.t = self.moment.episode, self.moment.t
+            self.episode = self.moment.episode
+            self.t = self.moment.t
         table = self._table()
         if table is not None and table.has_steps:
             self.points.mark(self._ring)
@@ -759,7 +797,7 @@ class QEDRMatrix(Board, Explorer):
 
     def _open_extreme(self, sign: int):
         """Open the step with the largest (1) or smallest (-1) value of the chosen code."""
-        self._press_point(dict(data=self._table().extreme(self.code, sign)))
+        self._press_point({'data': self._table().extreme(self.code, sign)})
 
     def read_press(self, data: list) -> dict:
         """Return the code and factor of a cell, or the one of a bar; {} for anything else."""
@@ -777,11 +815,14 @@ class QEDRMatrix(Board, Explorer):
 
     def _arrange(self):
         """Make the parts, arrange them, and link the traits to them."""
-        config = dict(displayModeBar=False)
-        steps = 'one code against one factor; the buttons smallest and largest open steps, too'
-        self.points = PlotView(label=steps, config=config)
-        alphas = 'D, C and I (an error) over alpha; the slider alpha chooses the same'
-        self.curve = PlotView(label=alphas, config=config)
+        self.points = PlotView(
+            label='one code against one factor; the buttons smallest and largest open steps, too',
+            config={'displayModeBar': False},
+        )
+        self.curve = PlotView(
+            label='D, C and I (an error) over alpha; the slider alpha chooses the same',
+            config={'displayModeBar': False},
+        )
         self.words = SafeHTML()
         self.stage = W.VBox([]).add_class('srlviz-column')
         self.extreme_buttons = [

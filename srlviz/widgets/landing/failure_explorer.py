@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from ...core.recordings import Episode, Recording
 from srlviz.evaluate.prediction.detection import (
+    DetectionCurves,
     best_threshold,
     calibration_table,
     count_at,
@@ -61,7 +62,8 @@ class _FailurePredictions:
     def __init__(self, results: Mapping):
         self.predictions = TargetPredictions(results)
         self.encoders = {}
-        self._cache = {}
+        self._pairs = {}  # (label, failure) -> present, predicted
+        self._curves = {}
         if not len(self.predictions):
             raise ValueError("results is empty; give (method, n_codes, inputs) -> result of score_targets")
         for label in self.predictions:
@@ -80,15 +82,15 @@ class _FailurePredictions:
 
     def pair(self, label: str, failure: str) -> tuple[np.ndarray, np.ndarray]:
         """Return whether windows have a failure, and its predicted strength in its units."""
-        if (label, failure) not in self._cache:
+        if (label, failure) not in self._pairs:
             r = self.predictions[label]
             truth, predicted = self.predictions.pair(label, self.target(label, failure), failure)
             if failure in getattr(r, 'present', ()):  # which has only what heads could learn
                 present = r.present[failure].to_numpy(bool)
             else:
                 present = np.nan_to_num(truth) > 1e-6
-            self._cache[label, failure] = present, predicted
-        return self._cache[label, failure]
+            self._pairs[label, failure] = present, predicted
+        return self._pairs[label, failure]
 
     def calibrated(self, label: str, failure: str) -> tuple[np.ndarray, np.ndarray] | None:
         """Return whether windows have a failure (0 or 1), and its predicted probability; None without probabilities."""
@@ -96,6 +98,26 @@ class _FailurePredictions:
         if probability is None or failure not in probability or not probability[failure].notna().all():
             return None
         return self.pair(label, failure)[0].astype(float), probability[failure].to_numpy(float)
+
+    def curves(self, label: str, failure: str) -> DetectionCurves:
+        """Return the ROC and precision-recall curves of an encoder for a failure, computed once."""
+        key = (label, failure)
+        if key not in self._curves:
+            self._curves[key] = detection_curves(*self.pair(label, failure))
+        return self._curves[key]
+
+    def auroc(self, label: str, failure: str) -> float:
+        """Return the AUROC of an encoder for a failure; 0 if all windows have it, or none."""
+        return float(np.nan_to_num(self.curves(label, failure).auroc))
+
+    def first_detected(self) -> str:
+        """Return the first failure that an encoder detects better than chance; if there is none, the best detected."""
+        best = {}
+        for failure in self.names:
+            best[failure] = max(self.auroc(label, failure) for label in self.encoders[failure])
+            if best[failure] > 0.5:
+                return failure
+        return max(best, key=best.get)
 
 # %% ../../../nbs/08_widgets/landing/03_failure_explorer.ipynb #9ddaf746
 _KINDS = {
@@ -150,9 +172,27 @@ def _counts_html(present: Sequence, predicted: Sequence, threshold: float) -> Ma
 def _percent(share: float) -> str:
     return '' if np.isnan(share) else f' ({share:.0%})'
 
+# %% ../../../nbs/08_widgets/landing/03_failure_explorer.ipynb #a88e7d66
+_FEW_WINDOWS = 5  # of one kind: fewer have a note
+
+
+def _sample_note(present: np.ndarray) -> str:
+    """Write why detection cannot be measured on windows, or is uncertain; '' if there are enough of both kinds."""
+    n_with = present.sum()
+    n_without = (~present).sum()
+    if not n_with or not n_without:
+        which = 'Each' if n_with else 'None'
+        return (
+            f'{which} of the {len(present):,} test windows has this failure, so its detection cannot be measured. '
+            'Only the predictions are shown.'
+        )
+    few, which = min((n_with, 'with'), (n_without, 'without'))
+    if few < _FEW_WINDOWS:
+        return f'Only {counted(few, "test window")} {which} this failure: other flights may give other curves.'
+    return ''
+
 # %% ../../../nbs/08_widgets/landing/03_failure_explorer.ipynb #dc138ae0
 _MAX_CURVES = 6  # encoders drawn at first
-_FEW_WINDOWS = 5  # of one kind: fewer have a note
 _COLUMNS = [
     dict(label='', kind='text', width='76px'),
     dict(label='flight', kind='text', width='minmax(0, 1fr)'),
@@ -185,9 +225,16 @@ class FailureExplorer(Explorer):
         'Press a curve or a bar to set the threshold of the alarm, and a row to open its flight: you see how many '
         'failures are found for how many false alarms, and which flights are misclassified.'
     )
-    factor, method, kind, flight = (traitlets.Unicode(v) for v in ('', '', 'windows', ''))
-    methods, threshold, opened = Several(), traitlets.Float(0.0), traitlets.Bool(False)
-    episode, t, row = traitlets.Int(-1), traitlets.Int(0), traitlets.Int(0)
+    factor = traitlets.Unicode('')
+    method = traitlets.Unicode('')
+    methods = Several()
+    threshold = traitlets.Float(0.0)
+    kind = traitlets.Unicode('windows')
+    opened = traitlets.Bool(False)
+    flight = traitlets.Unicode('')
+    episode = traitlets.Int(-1)
+    t = traitlets.Int(0)
+    row = traitlets.Int(0)
 
     def __init__(
         self,
@@ -204,13 +251,12 @@ class FailureExplorer(Explorer):
         self.failures = _FailurePredictions(results)
         self.wrong = pd.DataFrame()
         self.listed = pd.DataFrame()
-        self._curves = {}
         self.flights = None if flights is None else check_flights(flights)
         self.hz = float((self.flights.hz if self.flights is not None else None) or 5.0)
-        self.factor = factor or self._telling_failure()
+        self.factor = factor or self.failures.first_detected()
         encoders = [m for m in self.failures.encoders[self.factor] if m.split(' · ')[0] != MEAN]
         known = encoders or self.failures.encoders[self.factor]
-        self.method = encoder_label(method) if method else max(known, key=lambda m: self._area(m, self.factor))
+        self.method = encoder_label(method) if method else max(known, key=lambda m: self.failures.auroc(m, self.factor))
         self.methods = tuple(encoders[:_MAX_CURVES] if methods is None else methods)
         self._lay_out()
         self._set_slider(threshold)
@@ -300,7 +346,7 @@ class FailureExplorer(Explorer):
         title = f'{name[:1].upper()}{name[1:]}: {label_words(self.method)}'
         if len(shown) > 1:
             title += f' and {len(shown) - 1} more'
-        curves = {m: self._curves_of(m) for m in shown}
+        curves = {m: self.failures.curves(m, self.factor) for m in shown}
         return plot_failure_curves(curves, first=self.method, threshold=self.threshold, title=title)
 
     def figures(self) -> list[go.Figure]:
@@ -310,40 +356,48 @@ class FailureExplorer(Explorer):
 
     def _lay_out(self):
         """Create the parts, arrange them, and bind traits to them."""
-        config = dict(displayModeBar=False)
+        no_bar = {'displayModeBar': False}
         self.curves = PlotView(
-            label='ROC and precision-recall curves; click a curve to set the threshold', config=config
+            label='ROC and precision-recall curves; click a curve to set the threshold', config=no_bar
         )
         self.kinds = PlotView(
-            label='predictions for windows with and without the failure; click to set the threshold', config=config
+            label='predictions for windows with and without the failure; click to set the threshold', config=no_bar
         )
-        self.calibration = PlotView(label='calibration', config=config)
-        self.counts, self.nothing = SafeHTML(), SafeHTML()
+        self.calibration = PlotView(label='calibration', config=no_bar)
+        self.counts = SafeHTML()
+        self.nothing = SafeHTML()
         self.list = RowList(
             header=True, height=198, label='windows, the highest prediction first, or misclassified flights'
         )
         self.list.columns = _COLUMNS
         labels = list(self.failures.predictions)
-        self.menus = dict(
-            factor=menu('Failure', [(output_words(k), k) for k in self.failures.names], 250),
-            method=menu('Encoder', [(label_words(k), k) for k in labels], 400),
-            kind=menu('List', [(w, k) for k, w in _KINDS.items()], 250),
-        )
-        layout = dict(width='400px', flex='0 0 auto', display='' if len(labels) > 1 else 'none')
+        self.menus = {
+            'factor': menu('Failure', [(output_words(k), k) for k in self.failures.names], 250),
+            'method': menu('Encoder', [(label_words(k), k) for k in labels], 400),
+            'kind': menu('List', [(w, k) for k, w in _KINDS.items()], 250),
+        }
         self.several = W.SelectMultiple(
             options=[(label_words(k), k) for k in labels],
             description='Compare',
             rows=min(4, len(labels)),
-            layout=layout,
+            layout={'width': '400px', 'flex': '0 0 auto', 'display': '' if len(labels) > 1 else 'none'},
             tooltip='encoders to compare with; Ctrl or Shift selects several',
         )
-        look = dict(layout=dict(width='98%'), readout_format='.2f', continuous_update=False)
-        self.slider = W.FloatSlider(min=0, max=1, step=0.01, description='Threshold', **look)
+        self.slider = W.FloatSlider(
+            min=0,
+            max=1,
+            step=0.01,
+            description='Threshold',
+            layout={'width': '98%'},
+            readout_format='.2f',
+            continuous_update=False,
+        )
         for part in (*self.menus.values(), self.several, self.slider):
             part.style.description_width = 'initial'
         self.opened_flight = OpenedFlight(self.flights, close=lambda: self.set_trait('opened', False), step=self.step)
         chosen = W.VBox([row(self.menus['factor'], self.menus['method']), self.status])
-        chosen.layout.flex, chosen.layout.overflow = '1 1 0%', 'visible'
+        chosen.layout.flex = '1 1 0%'
+        chosen.layout.overflow = 'visible'
         self.filters = W.HBox([chosen, self.several])
         self.sides = columns(
             [self.curves, self.calibration],
@@ -357,26 +411,6 @@ class FailureExplorer(Explorer):
         self.on(self.list, 'picked', lambda picked: self.open_row(picked[0]) if picked else None)
         self.add_class('srlviz-failures')
 
-    def _curves_of(self, method: str, factor: str = ''):
-        """Return the curves of an encoder for a failure, the chosen one by default, computed once."""
-        key = (method, factor or self.factor)
-        if key not in self._curves:
-            self._curves[key] = detection_curves(*self.failures.pair(*key))
-        return self._curves[key]
-
-    def _area(self, method: str, factor: str) -> float:
-        """Return the AUROC of an encoder for a failure; 0 if all windows have it, or none."""
-        return float(np.nan_to_num(self._curves_of(method, factor).auroc))
-
-    def _telling_failure(self) -> str:
-        """Return the first failure that an encoder detects better than chance; if there is none, the best detected."""
-        areas = {}
-        for factor, encoders in ((k, self.failures.encoders[k]) for k in self.failures.names):
-            areas[factor] = max(self._area(m, factor) for m in encoders)
-            if areas[factor] > 0.5:
-                return factor
-        return max(areas, key=areas.get)
-
     def _shown_methods(self) -> list[str]:
         """List the encoders whose curves are drawn, the chosen one first."""
         encoders = self.failures.encoders[self.factor]
@@ -387,7 +421,7 @@ class FailureExplorer(Explorer):
         shown = self._shown_methods()
         present, predicted = self.failures.pair(self.method, self.factor)
         name = output_words(self.factor)
-        drawn = {m: self._curves_of(m) for m in shown}
+        drawn = {m: self.failures.curves(m, self.factor) for m in shown}
         self.curves.figure = plot_failure_curves(drawn, first=self.method, threshold=self.threshold, height=284)
         title = f'{counted(present.sum(), "window")} with {name} (up), {(~present).sum():,} without (down)'
         self.kinds.figure = plot_both_kinds(present, predicted, self.threshold, title=title)
@@ -398,26 +432,20 @@ class FailureExplorer(Explorer):
         is_measured = present.any() and not present.all()
         self.left.layout.display = '' if is_measured else 'none'
         self.sides.remove_class('srlviz-alone') if is_measured else self.sides.add_class('srlviz-alone')
-        note = ''
-        if not is_measured:
-            which = 'Each' if present.any() else 'None'
-            note = f'{which} of the {len(present):,} test windows has this failure, so its detection '
-            note += 'cannot be measured. Only the predictions are shown.'
-        elif min(present.sum(), (~present).sum()) < _FEW_WINDOWS:
-            few, which = min((present.sum(), 'with'), ((~present).sum(), 'without'))
-            note = f'Only {counted(few, "test window")} {which} this failure: other flights may give other curves.'
-        self.status.show_message(note)
+        self.status.show_message(_sample_note(present))
 
     def _list_flights(self):
         """Fill the list: windows, misclassified flights, or, if there are none, those nearest to the threshold."""
         present, predicted = self.failures.pair(self.method, self.factor)
-        query = self.failures.predictions[self.method].windows, present, predicted, self.threshold
-        self.listed = _wrong_flights(*query, self.kind)
-        self.wrong = self.listed if self.kind != 'windows' else _wrong_flights(*query, 'all')
+        windows = self.failures.predictions[self.method].windows
+        self.listed = _wrong_flights(windows, present, predicted, self.threshold, self.kind)
+        self.wrong = self.listed
+        if self.kind == 'windows':
+            self.wrong = _wrong_flights(windows, present, predicted, self.threshold, 'all')
         self.nothing.value = ''
         if self.kind == 'all' and not len(self.wrong):
             self.nothing.value = 'No flight is misclassified: those nearest to the threshold are listed.'
-            self.listed = _wrong_flights(*query, 'near')
+            self.listed = _wrong_flights(windows, present, predicted, self.threshold, 'near')
         with self.list.hold_sync():
             self.list.shown = self.list.picked = []
             self.list.empty = f'no {self.kind} at this threshold'
@@ -429,17 +457,20 @@ class FailureExplorer(Explorer):
 
     def _draw_calibration(self, shown: Sequence[str]):
         "Draw observed frequency over predicted probability; without probabilities, truth over prediction"
-        failures, factor = self.failures, self.factor
+        failures = self.failures
+        factor = self.factor
         if failures.calibrated(self.method, factor) is not None:
             pairs = {m: failures.calibrated(m, factor) for m in shown}
-            look = dict(title='Calibration', axes=('predicted probability', 'observed frequency'))
+            title = 'Calibration'
+            axes = ('predicted probability', 'observed frequency')
         else:
             pairs = {m: failures.predictions.pair(m, failures.target(m, factor), factor) for m in shown}
-            look = dict(title='True over predicted strength; no probabilities are predicted')
+            title = 'True over predicted strength; no probabilities are predicted'
+            axes = ('mean prediction', 'mean truth')
         tables = {m: calibration_table(*pair) for m, pair in pairs.items() if pair is not None}
         is_curve = len(tables[self.method]) > 1
         self.calibration.layout.display = '' if is_curve else 'none'
-        self.calibration.figure = plot_calibration(tables, first=self.method, height=212, **look)
+        self.calibration.figure = plot_calibration(tables, first=self.method, height=212, title=title, axes=axes)
 
     def _set_slider(self, threshold: float | None = None):
         """Set the slider's range to that of the predictions, and its value to a threshold; the best one if None."""
@@ -454,7 +485,8 @@ class FailureExplorer(Explorer):
             self.slider.max = max(high, self.slider.max)
             self.slider.step = (high - low) / 200
             self.threshold = float(np.clip(value, low, high))
-            self.slider.min, self.slider.max = low, high
+            self.slider.min = low
+            self.slider.max = high
             self.slider.readout_format = '.2f' if high - low > 0.2 else '.3g'
 
     def _open_flight(self, k: int):
@@ -491,8 +523,8 @@ class FailureExplorer(Explorer):
             part.layout.display = 'none' if self.opened else ''
         self.several.layout.display = 'none' if self.opened or len(self.failures.predictions) < 2 else ''
         self.opened_flight.box.layout.display = '' if self.opened else 'none'
-        for part, to in ((self.opened_flight.previous, self.row - 1), (self.opened_flight.next, self.row + 1)):
-            part.disabled = not 0 <= to < len(self.listed)
+        self.opened_flight.previous.disabled = not 0 < self.row <= len(self.listed)
+        self.opened_flight.next.disabled = self.row + 1 >= len(self.listed)
         if self.opened:
             self.status.show_message('')
         else:

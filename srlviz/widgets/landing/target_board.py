@@ -7,6 +7,7 @@ __all__ = ['TargetPredictions', 'window_length', 'check_row', 'window_seconds', 
 
 # %% ../../../nbs/08_widgets/landing/01_target_board.ipynb #d3e23b48
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 
 import ipywidgets as W
 import numpy as np
@@ -27,6 +28,7 @@ from ...core.metrics import number, signed
 from ...figures.inks import WRONG
 from srlviz.figures.landing.target_errors import (
     MEAN,
+    TargetGrid,
     encoder_label,
     encoder_rank,
     has_chosen_width,
@@ -47,8 +49,8 @@ from ..board import Board, Choice
 from .flight_browser import FlightBrowser, check_flights
 from ..views import PlotView
 
-# %% ../../../nbs/08_widgets/landing/01_target_board.ipynb #dcfebb7b
-_RESULT_FIELDS = ('windows', 'names', 'truth', 'predicted', 'units')
+# %% ../../../nbs/08_widgets/landing/01_target_board.ipynb #145c9af5
+_MANY_OUTPUTS = 24  # more than these are sorted by their R²
 
 
 def _truth_and_predicted(result, target: str):
@@ -56,6 +58,69 @@ def _truth_and_predicted(result, target: str):
     if hasattr(result, 'pair'):
         return result.pair(target)
     return (result.truth[target], result.predicted[target]) if target in result.truth else None
+
+
+class _TargetResult:
+    """What one result predicts for one target.
+
+    Parameters
+    ----------
+    result : the `TargetScores` of srlviz.evaluate
+    target : one whose predictions are stored
+
+    Attributes
+    ----------
+    windows : DataFrame with flight, episode and start of each prediction;  outputs : names of the target's numbers
+    """
+
+    def __init__(self, result, target: str):
+        self.result = result
+        self.target = target
+        self.windows = result.windows
+        self.outputs = list(result.names[target])
+
+    def pair(self, output: str) -> tuple[np.ndarray, np.ndarray]:
+        """Return truth and predictions of one output, both (n,), in its units."""
+        k = self.outputs.index(output)
+        truth, predicted = _truth_and_predicted(self.result, self.target)
+
+        def in_units(values):
+            return np.asarray(self.result.units(self.target, np.asarray(values)), float)[:, k]
+
+        return in_units(truth), in_units(predicted)
+
+    @cached_property
+    def r2(self) -> np.ndarray:
+        """R² of each output, (n_out,); -inf where the truth is constant."""
+        r2 = r2_by_output(*_truth_and_predicted(self.result, self.target))
+        return np.where(np.isnan(r2), -np.inf, r2)
+
+    def ranked_outputs(self) -> list[str]:
+        """List the outputs; many are sorted by their R², without those that have none."""
+        if len(self.outputs) <= _MANY_OUTPUTS:
+            return self.outputs
+        return [self.outputs[i] for i in np.argsort(-self.r2) if self.r2[i] > -9e9]
+
+    def label_of(self, output: str) -> str:
+        """Label an output; with its R² if there are many."""
+        if len(self.outputs) <= _MANY_OUTPUTS or not output:
+            return output_words(output) if output else ''
+        return f'{output_words(output)} · R² {number(self.r2[self.outputs.index(output)])}'
+
+    def flights(self) -> list[str]:
+        """List the flights that have predictions."""
+        return sorted({*self.windows['flight'].astype(str)})
+
+    def worst_window(self, flight: str, output: str) -> int:
+        """Find the window of a flight with the largest error of an output."""
+        truth, predicted = self.pair(output)
+        mine = (self.windows['flight'] == flight).to_numpy()
+        if not mine.any():
+            raise ValueError(f"flight: no window is of {flight!r}; choose one first")
+        return int(np.argmax(np.where(mine, np.nan_to_num(np.abs(predicted - truth)), -1)))
+
+# %% ../../../nbs/08_widgets/landing/01_target_board.ipynb #1a68d0a2
+_RESULT_FIELDS = ('windows', 'names', 'truth', 'predicted', 'units')
 
 
 class TargetPredictions(Mapping):
@@ -98,14 +163,7 @@ class TargetPredictions(Mapping):
 
     def pair(self, label: str, target: str, output: str) -> tuple[np.ndarray, np.ndarray]:
         """Return truth and predictions of one output, both (n,), in its units."""
-        result = self[label]
-        k = list(result.names[target]).index(output)
-        truth, predicted = _truth_and_predicted(result, target)
-
-        def in_units(values):
-            return np.asarray(result.units(target, np.asarray(values)), float)[:, k]
-
-        return in_units(truth), in_units(predicted)
+        return _TargetResult(self[label], target).pair(output)
 
     def intervals(self, protocol: str = '') -> pd.DataFrame:
         """Collect the error intervals of a head: method, inputs, n_codes, target, low, high, n (flights)."""
@@ -117,6 +175,55 @@ class TargetPredictions(Mapping):
                 parts.append(found.assign(method=method, inputs=inputs, n_codes=n_codes))
         names = ['method', 'inputs', 'n_codes', 'target', 'low', 'high', 'n']
         return pd.concat(parts, ignore_index=True)[names] if parts else pd.DataFrame(columns=names)
+
+    def unscored(self, group: str, metric: str) -> dict[str, str]:
+        """Return why targets of a group have no number of a metric: target -> reason."""
+        reasons = {}
+        for label in self:
+            result = self[label]
+            shown = [*result.names] if group == 'targets' else list(getattr(result, 'present', ()))
+            if group == 'targets' and metric == 'mse':
+                shown.append('overall')
+            found = getattr(result, 'unscored', {})
+            reasons |= {target: found[target] for target in shown if target in found}
+        return reasons
+
+# %% ../../../nbs/08_widgets/landing/01_target_board.ipynb #b2edd07b
+class _MeanDifferences:
+    """Intervals of the difference between an encoder's score and that of MEAN, over flights.
+
+    Parameters
+    ----------
+    predictions : TargetPredictions, those of MEAN among them
+    """
+
+    def __init__(self, predictions: TargetPredictions):
+        self.predictions = predictions
+        self.mean = next((label for label in predictions if label.split(' · ')[0] == MEAN), None)
+        self._intervals = {}  # (label, metric) -> DataFrame by target
+
+    def words(self, label: str, target: str, metric: str, head: str) -> str:
+        """Format the interval of one score; '' if there is none, as of another head than the stored one."""
+        if self.mean is None or metric not in ('mse', 'auroc') or not hasattr(self.predictions[label], 'compare'):
+            return ''
+        result = self.predictions[label]
+        stored_head = getattr(result, 'protocol', None) or getattr(result, 'about', {}).get('head')
+        if stored_head and head and stored_head != head:
+            return ''
+        if (label, metric) not in self._intervals:
+            try:
+                intervals = result.compare(self.predictions[self.mean], metric).set_index('target')
+            except ValueError:  # the two predict different windows
+                intervals = pd.DataFrame(columns=['low', 'high'])
+            self._intervals[label, metric] = intervals
+        intervals = self._intervals[label, metric]
+        if target not in intervals.index:
+            return ''
+        interval = intervals.loc[target]
+        if np.isnan(interval['low']):
+            return ''
+        flights = few_units(interval.get('n', np.nan), 'flight') or 'flights'
+        return f' ({signed(interval["low"], 3)} to {signed(interval["high"], 3)} over {flights})'
 
 # %% ../../../nbs/08_widgets/landing/01_target_board.ipynb #83be656b
 def window_length(windows: pd.DataFrame) -> int:
@@ -151,12 +258,6 @@ def window_seconds(window: Mapping, length: int, hz: float) -> str:
     """Format where a window of a flight starts and ends."""
     return f'{window["start"] / hz:.0f} to {(window["start"] + length) / hz:.0f} s'
 
-
-def _window_shape(start: int, length: int, hz: float) -> dict:
-    """Make the shape that marks a window in traces over seconds."""
-    ends = dict(x0=start / hz, x1=(start + length) / hz, xref='x', y0=0, y1=1, yref='paper', layer='below')
-    return dict(type='rect', name='window', fillcolor=WRONG, opacity=0.16, line_width=0, **ends)
-
 # %% ../../../nbs/08_widgets/landing/01_target_board.ipynb #029e30e3
 class OpenedFlight:
     """A FlightBrowser that opens at a window, with buttons for back, previous and next.
@@ -184,8 +285,11 @@ class OpenedFlight:
         for part in (self.previous, self.next):
             part.layout.display = '' if step else 'none'
         self.box = W.VBox([row(self.back, self.previous, self.next), self.words, self.content])
-        self.box.layout.overflow, self.box.layout.display = 'visible', 'none'
-        self.start, self.length, self.number = 0, 0, -1
+        self.box.layout.overflow = 'visible'
+        self.box.layout.display = 'none'
+        self.start = 0
+        self.length = 0
+        self.number = -1
 
     def open(self, window: Mapping, length: int, words: str, chosen: Sequence[str] = ()):
         """Show a window of a flight.
@@ -220,7 +324,22 @@ class OpenedFlight:
     def _shade(self, figure: go.Figure) -> list:
         shapes = [s for s in figure.layout.shapes if s.name != 'window']
         if self.browser.episode == self.number:
-            shapes.append(_window_shape(self.start, max(self.length, 1), self.browser.hz))
+            shapes.append(
+                {
+                    'type': 'rect',
+                    'name': 'window',
+                    'fillcolor': WRONG,
+                    'opacity': 0.16,
+                    'line_width': 0,
+                    'x0': self.start / self.browser.hz,
+                    'x1': (self.start + max(self.length, 1)) / self.browser.hz,
+                    'xref': 'x',
+                    'y0': 0,
+                    'y1': 1,
+                    'yref': 'paper',
+                    'layer': 'below',
+                }
+            )
         return shapes
 
     def figure(self) -> go.Figure:
@@ -276,6 +395,14 @@ class _TargetScoresTable:
         sized = encoders[encoders['method'].map(has_chosen_width).astype(bool)]
         self.widths = sorted(int(n) for n in sized['n_codes'].unique() if n)
         self.sources = self._with_both({'paper' if s == 'paper' else 'ours' for s in rows['source'].unique()})
+
+    def common_width(self) -> int:
+        """Return the number of codes that most of our rows have, else most of the paper's; 0 if none is chosen."""
+        rows = self.scores[(self.scores['method'] != MEAN) & (self.scores['n_codes'] > 0)]
+        rows = rows[rows['method'].map(has_chosen_width).astype(bool)]
+        ours = rows[rows['source'] != 'paper']
+        known = (ours if len(ours) else rows)['n_codes']
+        return int(known.mode().max()) if len(known) else 0
 
     def _with_both(self, found: set) -> list[str]:
         """List sources in the order of the menu, with 'both' if there are two."""
@@ -335,11 +462,82 @@ def _follow_source(board, source: str) -> dict:
     inputs = board.inputs if board.inputs in {'all', *rows['inputs']} else 'all'
     return dict(width=width, inputs=inputs)
 
+# %% ../../../nbs/08_widgets/landing/01_target_board.ipynb #65725274
+_CHOICES = (
+    Choice(
+        'group',
+        'Columns',
+        lambda b: b.table.groups,
+        _word,
+        implies=lambda b, v: dict(metric=b.table.metric_in(v, b.metric)),
+    ),
+    Choice(
+        'metric',
+        'Metric',
+        lambda b: b.table.metrics,
+        lambda b, v: metric_label(v),
+        implies=_follow_metric,
+        width=150,
+    ),
+    Choice('head', 'Head', lambda b: b.table.heads or [''], _word, width=120),
+    Choice('inputs', 'Reads', lambda b: ['all', *b.table.inputs], _word, width=170, min_options=3),
+    Choice('width', 'Codes', lambda b: [0, *b.table.widths], _word, width=112, min_options=3),
+    Choice('show', 'Cells', lambda b: list(_SHOWS), _word, width=215),
+    Choice(
+        'source',
+        'Rows',
+        lambda b: b.table.sources_of(b.group, b.metric),
+        _word,
+        ('group', 'metric'),
+        near=lambda b, was, values: min(values),
+        implies=_follow_source,
+        width=205,
+    ),
+    Choice(
+        'method',
+        'Encoder',
+        lambda b: list(b.encoders),
+        lambda b, v: label_words(v),
+        implies=_follow_method,
+        width=400,
+        min_options=1,
+        of_map=False,
+        place='cell',
+    ),
+    Choice(
+        'target',
+        'Target',
+        lambda b: [t for of in b.table.targets.values() for t in of],
+        lambda b, v: output_words(v),
+        implies=_follow_target,
+        min_options=1,
+        of_map=False,
+        place='cell',
+    ),
+    Choice('view', 'Show', lambda b: list(_VIEWS), _word, width=225, of_map=False, place='cell'),
+    Choice(
+        'factor',
+        'Output',
+        lambda b: b.stored and b.stored.ranked_outputs() or [''],
+        lambda b, v: b.stored.label_of(v) if b.stored else '',
+        ('method', 'target', 'group', 'source', 'metric'),
+        width=240,
+        of_map=False,
+        place='cell',
+    ),
+    Choice(
+        'flight',
+        'Flight',
+        lambda b: ['', *b.stored.flights()] if b.stored else [''],
+        lambda b, v: v or 'none marked',
+        ('method', 'target', 'group', 'source', 'metric'),
+        width=225,
+        of_map=False,
+        place='cell',
+    ),
+)
+
 # %% ../../../nbs/08_widgets/landing/01_target_board.ipynb #cc325080
-_ONLY_SCORES = 'Only scores are stored here, no predictions: all encoders are shown on the target of the cell.'
-_NONE = 'This cell has no stored predictions; all encoders are shown on its target instead.'
-
-
 class TargetTable(Board, Explorer):
     """Explore scores of encoders on targets, the predictions for each window and the flights they come from.
 
@@ -357,88 +555,28 @@ class TargetTable(Board, Explorer):
     episode (its number, -1 for none), t, opened (whether the flight is shown).
     """
 
-    choices = (
-        Choice(
-            'group',
-            'Columns',
-            lambda b: b.table.groups,
-            _word,
-            implies=lambda b, v: dict(metric=b.table.metric_in(v, b.metric)),
-        ),
-        Choice(
-            'metric',
-            'Metric',
-            lambda b: b.table.metrics,
-            lambda b, v: metric_label(v),
-            implies=_follow_metric,
-            width=150,
-        ),
-        Choice('head', 'Head', lambda b: b.table.heads or [''], _word, width=120),
-        Choice('inputs', 'Reads', lambda b: ['all', *b.table.inputs], _word, width=170, min_options=3),
-        Choice('width', 'Codes', lambda b: [0, *b.table.widths], _word, width=112, min_options=3),
-        Choice('show', 'Cells', lambda b: list(_SHOWS), _word, width=215),
-        Choice(
-            'source',
-            'Rows',
-            lambda b: b.table.sources_of(b.group, b.metric),
-            _word,
-            ('group', 'metric'),
-            near=lambda b, was, values: min(values),
-            implies=_follow_source,
-            width=205,
-        ),
-        Choice(
-            'method',
-            'Encoder',
-            lambda b: list(b.encoders),
-            lambda b, v: label_words(v),
-            implies=_follow_method,
-            width=400,
-            min_options=1,
-            of_map=False,
-            place='cell',
-        ),
-        Choice(
-            'target',
-            'Target',
-            lambda b: [t for of in b.table.targets.values() for t in of],
-            lambda b, v: output_words(v),
-            implies=_follow_target,
-            min_options=1,
-            of_map=False,
-            place='cell',
-        ),
-        Choice('view', 'Show', lambda b: list(_VIEWS), _word, width=225, of_map=False, place='cell'),
-        Choice(
-            'factor',
-            'Output',
-            lambda b: b.outputs_by_r2() or [''],
-            lambda b, v: b.output_label(v),
-            ('method', 'target', 'group', 'source', 'metric'),
-            width=240,
-            of_map=False,
-            place='cell',
-        ),
-        Choice(
-            'flight',
-            'Flight',
-            lambda b: ['', *b.flights_of_cell()],
-            lambda b, v: v or 'none marked',
-            ('method', 'target', 'group', 'source', 'metric'),
-            width=225,
-            of_map=False,
-            place='cell',
-        ),
-    )
+    choices = _CHOICES
     guide = (
         'Press a cell to see the predictions of an encoder for one target, and a point to open its flight: you see '
         'which encoders know the wind, the turbulence or the failure better than the mean does.'
     )
-    heat_label, frames_row = 'errors of encoders on targets; click a cell', False
-    metric, head, inputs, group = (traitlets.Unicode(v) for v in ('mse', '', 'all', 'targets'))
-    show, source, view, target = (traitlets.Unicode(v) for v in ('difference', 'ours', 'windows', ''))
-    method, factor, flight = (traitlets.Unicode('') for _ in range(3))
-    width, episode, t, opened = traitlets.Int(0), traitlets.Int(-1), traitlets.Int(0), traitlets.Bool(False)
+    heat_label = 'errors of encoders on targets; click a cell'
+    frames_row = False
+    metric = traitlets.Unicode('mse')
+    head = traitlets.Unicode('')
+    inputs = traitlets.Unicode('all')
+    width = traitlets.Int(0)
+    group = traitlets.Unicode('targets')
+    show = traitlets.Unicode('difference')
+    source = traitlets.Unicode('ours')
+    target = traitlets.Unicode('')
+    method = traitlets.Unicode('')
+    view = traitlets.Unicode('windows')
+    factor = traitlets.Unicode('')
+    flight = traitlets.Unicode('')
+    episode = traitlets.Int(-1)
+    t = traitlets.Int(0)
+    opened = traitlets.Bool(False)
 
     def __init__(
         self,
@@ -464,9 +602,9 @@ class TargetTable(Board, Explorer):
         self.predictions = TargetPredictions(results)
         self.flights = None if flights is None else check_flights(flights)
         self.pressed = 'ours'
-        self._compared = {}
-        self._bounds = {}
-        self._r2 = {}
+        self._differences = _MeanDifferences(self.predictions)
+        self._bounds = {}  # head -> intervals
+        self._stored = {}  # (method, target) -> _TargetResult
         self.hz = float((self.flights.hz if self.flights is not None else None) or 5.0)
         rows = [pick_targets(self.table.scores, m, group=g) for g, of in self.table.metrics_of.items() for m in of]
         keys = pd.concat(rows)[['method', 'inputs', 'n_codes']].drop_duplicates().itertuples(index=False)
@@ -478,11 +616,19 @@ class TargetTable(Board, Explorer):
             self.source = source or self.table.sources[0]
             self.pressed = 'paper' if self.source == 'paper' else 'ours'
             self.head = head or (self.table.heads or [''])[0]
-            self.width = self._first_width() if width is None else width
+            self.width = self.table.common_width() if width is None else width
             self.inputs = inputs
             self.method = next(iter(self.encoders))
-        start = dict(group=group, metric=self.metric, head=self.head, width=self.width)
-        self.make_parts(**start, inputs=inputs, show=show, source=source, view=view)
+        self.make_parts(
+            group=group,
+            metric=self.metric,
+            head=self.head,
+            width=self.width,
+            inputs=inputs,
+            show=show,
+            source=source,
+            view=view,
+        )
         with self.quietly():
             self._choose_first(method, target)
             self.settle('method')
@@ -544,15 +690,21 @@ class TargetTable(Board, Explorer):
             self._bounds[self.head] = bounds
         return self._bounds[self.head] if len(self._bounds[self.head]) else None
 
-    def _first_width(self):
-        rows = self.table.scores[(self.table.scores['method'] != MEAN) & (self.table.scores['n_codes'] > 0)]
-        rows = rows[rows['method'].map(has_chosen_width).astype(bool)]
-        ours = rows[rows['source'] != 'paper']
-        known = (ours if len(ours) else rows)['n_codes']
-        return int(known.mode().max()) if len(known) else 0
+    def _grid(self) -> TargetGrid:
+        """Arrange the scores of the source that the chosen cell is from."""
+        return target_grid(
+            self.table.scores,
+            source=self.pressed,
+            metric=self.metric,
+            group=self.group,
+            protocol=self.head or None,
+            inputs=None if self.inputs == 'all' else self.inputs,
+            n_codes=self.width or None,
+        )
 
     def _choose_first(self, method, target):
-        grid = target_grid(self.table.scores, source=self.pressed, **self._table_look())
+        """Choose a cell at first: of the first target the best encoder, of those with predictions if there are any."""
+        grid = self._grid()
         self.target = target or list(grid.value)[0]
         values = grid.value[self.target].dropna()
         predicted = values[[encoder_label((m, n, i)) in self.predictions for i, m, n in values.index]]
@@ -585,7 +737,7 @@ class TargetTable(Board, Explorer):
     def _keep_cell(self, moves: bool):
         """Choose a target and, if it `moves`, an encoder that the table shows."""
         try:
-            grid = target_grid(self.table.scores, source=self.pressed, **self._table_look())
+            grid = self._grid()
         except ValueError:
             return
         if self.target not in grid.value:
@@ -614,7 +766,10 @@ class TargetTable(Board, Explorer):
     def read_press(self, data: list) -> dict:
         """Return the encoder and the target of a cell, or of a marker of the ranking."""
         inputs, method, n_codes, pressed, target = [*data, '', '', 0, '', ''][:5]
-        if not method or (label := encoder_label((method, int(n_codes or 0), inputs))) not in self.encoders:
+        if not method:
+            return {}
+        label = encoder_label((method, int(n_codes or 0), inputs))
+        if label not in self.encoders:
             return {}
         if target in self._unscored() and target not in self.table.targets[self.group]:
             return {}
@@ -640,7 +795,8 @@ class TargetTable(Board, Explorer):
     def seek(self, episode: int, t: int = 0):
         """Mark the windows of a flight, by its number in the recording."""
         with self.quietly():
-            self.episode, self.t = int(episode), int(t)
+            self.episode = int(episode)
+            self.t = int(t)
         if self.method not in self.predictions:
             return
         windows = self.predictions[self.method].windows
@@ -659,29 +815,27 @@ class TargetTable(Board, Explorer):
         return figures if self.opened_flight.browser is None else [*figures, self.opened_flight.figure()]
 
     def plot_map(self, **size: int) -> go.Figure:
-        sources = None if self.source == 'both' else [self.source]
-        look = self._table_look() | dict(show=self.show, sources=sources, intervals=self.bounds())
-        look |= dict(unscored=self._unscored())
-        if not size:
-            return plot_target_table(self.table.scores, **look, selected=self.cell_data())
-        fig = plot_target_table(self.table.scores, **look, width=size['width'], line=18)
-        return fig.update_layout(title_font_size=13)
+        fig = plot_target_table(
+            self.table.scores,
+            metric=self.metric,
+            group=self.group,
+            protocol=self.head or None,
+            inputs=None if self.inputs == 'all' else self.inputs,
+            n_codes=self.width or None,
+            show=self.show,
+            sources=None if self.source == 'both' else [self.source],
+            intervals=self.bounds(),
+            unscored=self._unscored(),
+            selected=None if size else self.cell_data(),
+            width=size.get('width'),
+            line=18 if size else 21,
+        )
+        return fig.update_layout(title_font_size=13) if size else fig
 
     def _unscored(self) -> dict[str, str]:
         """Return why targets of the shown group and metric have no number in the results: target -> reason."""
-        reasons = {}
-        for label in self.predictions:
-            result = self.predictions[label]
-            shown = [*result.names] if self.group == 'targets' else list(getattr(result, 'present', ()))
-            shown += ['overall'] * (self.group == 'targets' and self.metric == 'mse')
-            found = getattr(result, 'unscored', {})
-            reasons |= {k: found[k] for k in shown if k in found and k not in self.table.left_out}
-        return reasons
-
-    def _table_look(self) -> dict:
-        """Return the choices as arguments of the figures."""
-        look = dict(metric=self.metric, group=self.group, inputs=None if self.inputs == 'all' else self.inputs)
-        return look | dict(protocol=self.head or None, n_codes=self.width or None)
+        reasons = self.predictions.unscored(self.group, self.metric)
+        return {target: why for target, why in reasons.items() if target not in self.table.left_out}
 
     def cell_data(self) -> list:
         """Return the customdata of the chosen cell."""
@@ -692,9 +846,14 @@ class TargetTable(Board, Explorer):
         """Describe the chosen cell: its value, that of MEAN, and the interval of their difference."""
         method, inputs, n_codes = self.key
         where = Markup('<b>{}</b>, {}').format(label_words(self.method), output_words(self.target))
-        look = self._table_look() | dict(inputs=None, n_codes=None)
         try:
-            grid = target_grid(self.table.scores, source=self.pressed, **look)
+            grid = target_grid(
+                self.table.scores,
+                source=self.pressed,
+                metric=self.metric,
+                group=self.group,
+                protocol=self.head or None,
+            )
             value = grid.value.at[(inputs, method, n_codes), self.target]
             mean = grid.mean[self.target]
         except (KeyError, ValueError):
@@ -704,65 +863,58 @@ class TargetTable(Board, Explorer):
             words += ' (paper)'
         if not np.isnan(mean):
             words += f', MEAN {number(mean, 3)}, difference {signed(value - mean, 3)}'
-        return Markup('{}{}{}').format(where, words, self._paired_words())
+        of_this_total = self.target != 'overall' or not self.table.left_out  # else the results have another one
+        if self.pressed != 'paper' and self.method in self.predictions and of_this_total:
+            words += self._differences.words(self.method, self.target, self.metric, self.head)
+        return Markup('{}{}').format(where, words)
 
-    def _paired_words(self) -> str:
-        """Format the interval of the difference from MEAN; '' if it cannot be computed."""
-        constant = next((k for k in self.predictions if k.split(' · ')[0] == MEAN), None)
-        if constant is None or self.method not in self.predictions or self.pressed == 'paper':
-            return ''
-        if self.target == 'overall' and self.table.left_out:  # the results have another total
-            return ''
-        result = self.predictions[self.method]
-        if not hasattr(result, 'compare'):
-            return ''
-        if self.metric not in ('mse', 'auroc') or not self._same_head():
-            return ''
-        key = (self.method, self.metric)
-        if key not in self._compared:
-            try:
-                bounds = result.compare(self.predictions[constant], self.metric).set_index('target')
-            except ValueError:  # the two predict different windows
-                bounds = pd.DataFrame(columns=['low', 'high'])
-            self._compared[key] = bounds
-        if self.target not in self._compared[key].index:
-            return ''
-        bounds = self._compared[key].loc[self.target]
-        low, high = bounds[['low', 'high']]
-        flights = few_units(bounds.get('n', np.nan), 'flight') or 'flights'
-        return f' ({signed(low, 3)} to {signed(high, 3)} over {flights})' if low == low else ''
-
-    def _same_head(self) -> bool:
-        """Whether the stored predictions are of the head that is shown; True if the result does not name its head."""
-        result = self.predictions[self.method]
-        head = getattr(result, 'protocol', None) or getattr(result, 'about', {}).get('head')
-        return not head or not self.head or head == self.head
-
-    def _outputs_of(self) -> tuple[str, list[str]]:
-        """Find the target of the chosen cell and its outputs; ('', []) if no predictions are stored."""
+    @property
+    def stored(self) -> _TargetResult | None:
+        """The predictions behind the chosen cell; None if they are not stored."""
         if self.method not in self.predictions or self.pressed == 'paper':
-            return '', []
-        names = self.predictions[self.method].names
+            return None
         target = self.target
         if self.group == 'failures':
+            names = self.predictions[self.method].names
             target = next((t for t, outputs in names.items() if target in outputs), '')
         if target not in self.predictions.targets(self.method):
-            return '', []
-        return target, list(names[target])
+            return None
+        key = (self.method, target)
+        if key not in self._stored:
+            self._stored[key] = _TargetResult(self.predictions[self.method], target)
+        return self._stored[key]
+
+    def _shown_output(self) -> str:
+        """Return the chosen output of the stored target, or its first."""
+        outputs = self.stored.outputs
+        return self.factor if self.factor in outputs else outputs[0]
 
     def _detail_figure(self) -> go.Figure:
         """Draw predictions against truth, or the encoders on one target."""
-        target, outputs = self._outputs_of()
-        if self.view == 'windows' and target:
-            r = self.predictions[self.method]
-            output = self.factor if self.factor in outputs else outputs[0]
-            flight = self.flight if self.flight in set(r.windows['flight']) else ''
-            pair = self.predictions.pair(self.method, target, output)
-            return plot_predicted(*pair, r.windows, name=output, unit=self.unit(output), flight=flight, hz=self.hz)
+        stored = self.stored
+        if self.view == 'windows' and stored:
+            output = self._shown_output()
+            return plot_predicted(
+                *stored.pair(output),
+                stored.windows,
+                name=output,
+                unit=self.unit(output),
+                flight=self.flight if self.flight in set(stored.windows['flight']) else '',
+                hz=self.hz,
+            )
         method, inputs, n_codes = self.key
-        sources = None if self.source == 'both' else [self.source]
-        look = self._table_look() | dict(intervals=self.bounds(), selected=(inputs, method, n_codes))
-        return plot_target_ranking(self.table.scores, self.target, **look, sources=sources)
+        return plot_target_ranking(
+            self.table.scores,
+            self.target,
+            metric=self.metric,
+            group=self.group,
+            protocol=self.head or None,
+            inputs=None if self.inputs == 'all' else self.inputs,
+            n_codes=self.width or None,
+            sources=None if self.source == 'both' else [self.source],
+            intervals=self.bounds(),
+            selected=(inputs, method, n_codes),
+        )
 
     def draw(self):
         """Draw the table and the detail; values have no menu if there is no MEAN to compare with."""
@@ -771,57 +923,40 @@ class TargetTable(Board, Explorer):
         self.menus['show'].layout.display = '' if compared else 'none'
 
     def draw_detail(self):
-        target, outputs = self._outputs_of()
-        seen = bool(target) and self.view == 'windows'
-        shown = dict(view=bool(target), flight=seen, factor=seen and len(outputs) > 1 and self.group == 'targets')
-        for name, on in shown.items():
+        stored = self.stored
+        seen = stored is not None and self.view == 'windows'
+        is_shown = {
+            'view': stored is not None,
+            'flight': seen,
+            'factor': seen and len(stored.outputs) > 1 and self.group == 'targets',
+        }
+        for name, on in is_shown.items():
             self.menus[name].layout.display = '' if on else 'none'
         self.open_worst.layout.display = '' if seen and self.flight and self.flights is not None else 'none'
-        self.words.value, self.detail.figure = self._detail_words(), self._detail_figure()
+        self.words.value = self._detail_words()
+        self.detail.figure = self._detail_figure()
         notes = []
-        if not target:
-            notes.append(_NONE if len(self.predictions) else _ONLY_SCORES)
+        if stored is None and len(self.predictions):
+            notes.append('This cell has no stored predictions; all encoders are shown on its target instead.')
+        elif stored is None:
+            notes.append(
+                'Only scores are stored here, no predictions: all encoders are shown on the target of the cell.'
+            )
         if self.table.left_out:
             names = ' and '.join(output_words(k) for k in self.table.left_out)
             notes.append(f'Left out of table and total, as nothing predicts it better than the mean: {names}.')
         self.status.show_message(' '.join(notes))
 
-    def outputs_by_r2(self) -> list[str]:
-        """List the outputs of the chosen target; more than 24 are sorted by R²."""
-        target, outputs = self._outputs_of()
-        if len(outputs) <= 24:
-            return outputs
-        r2 = self._r2_of(target)
-        return [outputs[i] for i in np.argsort(-r2) if r2[i] > -9e9]
-
-    def _r2_of(self, target: str) -> np.ndarray:
-        key = (self.method, target)
-        if key not in self._r2:
-            truth, predicted = _truth_and_predicted(self.predictions[self.method], target)
-            r2 = r2_by_output(truth, predicted)
-            self._r2[key] = np.where(np.isnan(r2), -np.inf, r2)
-        return self._r2[key]
-
-    def output_label(self, output: str) -> str:
-        """Label an output; with its R² if there are more than 24."""
-        target, outputs = self._outputs_of()
-        if len(outputs) <= 24 or not output:
-            return output_words(output) if output else ''
-        return f'{output_words(output)} · R² {number(self._r2_of(target)[outputs.index(output)])}'
-
-    def flights_of_cell(self) -> list[str]:
-        """List the flights with predictions in the chosen cell."""
-        target, _ = self._outputs_of()
-        return sorted({*self.predictions[self.method].windows['flight'].astype(str)}) if target else []
-
     def _flight_words(self, i: int) -> Markup:
         """Describe truth and prediction of a window."""
-        target, outputs = self._outputs_of()
+        stored = self.stored
         window = self.predictions[self.method].windows.iloc[i]
+        shown = stored.outputs if stored else []
+        if len(shown) > 3:
+            shown = [self.factor or shown[0]]
         parts = []
-        shown = outputs if len(outputs) <= 3 else [self.factor or outputs[0]]
         for k in shown:
-            truth, predicted = self.predictions.pair(self.method, target, k)
+            truth, predicted = stored.pair(k)
             true = 'unknown' if np.isnan(truth[i]) else number(float(truth[i]))
             words = f'{output_words(k)} true {true}, predicted {number(float(predicted[i]))} {self.unit(k)}'
             parts.append(words.strip())
@@ -839,11 +974,11 @@ class TargetTable(Board, Explorer):
     def _show_window(self, i: int):
         """Open the flight of a window in place of the table."""
         window = self.predictions[self.method].windows.iloc[i]
-        target, _ = self._outputs_of()
-        timed = dict(wind='wind_speed_kt', turb='turbulence')
-        chosen = [timed.get(target, self.factor), self.factor] if self.factor else [timed.get(target, '')]
+        target = self.stored.target if self.stored else ''
+        of_time = {'wind': 'wind_speed_kt', 'turb': 'turbulence'}.get(target, self.factor)  # a factor over the rows
+        chosen = list(dict.fromkeys([of_time, self.factor]))
         with busy(self.status, 'opening the flight', self.opened_flight.back):
-            self.opened_flight.open(window, self.length, self._flight_words(i), list(dict.fromkeys(chosen)))
+            self.opened_flight.open(window, self.length, self._flight_words(i), chosen)
         with self.quietly():
             self.flight = window['flight']
             self.opened = True
@@ -859,24 +994,17 @@ class TargetTable(Board, Explorer):
         else:
             self.draw()
 
-    def _worst_window(self) -> int:
-        """Find the window of the marked flight with the largest error of the chosen output."""
-        target, outputs = self._outputs_of()
-        truth, predicted = self.predictions.pair(
-            self.method, target, self.factor if self.factor in outputs else outputs[0]
-        )
-        mine = (self.predictions[self.method].windows['flight'] == self.flight).to_numpy()
-        if not mine.any():
-            raise ValueError(f"flight: no window is of {self.flight!r}; choose one first")
-        return int(np.argmax(np.where(mine, np.nan_to_num(np.abs(predicted - truth)), -1)))
+    def _open_worst(self):
+        """Open the window of the marked flight with the largest error of the chosen output."""
+        self.open_window(self.stored.worst_window(self.flight, self._shown_output()))
 
     def _lay_out(self):
         """Create the parts and arrange them."""
-        config = dict(displayModeBar=False)
-        self.detail = PlotView(label='predicted against true, or all encoders; click a point', config=config)
+        self.detail = PlotView(
+            label='predicted against true, or all encoders; click a point', config={'displayModeBar': False}
+        )
         self.words = SafeHTML()
-        open_worst = lambda: self.open_window(self._worst_window())
-        self.open_worst = button('open it', open_worst, 'open the flight at the window with the largest error')
+        self.open_worst = button('open it', self._open_worst, 'open the flight at the window with the largest error')
         self.opened_flight = OpenedFlight(self.flights, close=lambda: self.set_trait('opened', False))
         self.stage = self.opened_flight.box
         self.off_stage = [self.menu_row('map')]
