@@ -70,7 +70,7 @@ def obs_rows(obs: np.ndarray, device: torch.device) -> Tensor:
     dtype = np.uint8 if obs.dtype == np.uint8 else np.float32
     return torch.from_numpy(np.ascontiguousarray(obs, dtype)).reshape(len(obs), -1).to(device)
 
-
+# %% ../../nbs/05_agents/06_recurrent_ppo.ipynb #29943d9a
 @torch.no_grad()
 def play(
     network: MemoryActorCritic, envs: TrainingEnvs, acting: Acting, now: RolloutState, num_steps: int, seed: int
@@ -156,12 +156,7 @@ def return_variance(rollout: Rollout, config: PPOConfig) -> float:
     returns = gae(rollout.rewards, zeros, zeros, rollout.terminated, rollout.ended, config.gamma, 1.0)
     return float(returns[rollout.real].var())
 
-
-def _scaled_rewards(rewards: np.ndarray, variance: float) -> np.ndarray:
-    """Divide rewards by the standard deviation of returns, clipped at ±10; unchanged while all rewards were 0."""
-    return np.clip(rewards / variance**0.5, -10, 10).astype(np.float32) if variance > 0 else rewards
-
-
+# %% ../../nbs/05_agents/06_recurrent_ppo.ipynb #506dec01
 def improve(
     network: MemoryActorCritic,
     optimizer: torch.optim.Optimizer,
@@ -191,8 +186,9 @@ def improve(
     """
     variance = return_variance(rollout, config) if variance is None else variance
     unit = variance if config.norm_returns and variance > 0 else 1.0
-    if config.norm_returns:
-        rollout = rollout._replace(rewards=_scaled_rewards(rollout.rewards, variance))
+    if config.norm_returns and variance > 0:  # it is 0 while all rewards were 0
+        scaled = np.clip(rollout.rewards / variance**0.5, -10, 10)
+        rollout = rollout._replace(rewards=scaled.astype(np.float32))
     rows = targets(rollout, config)
     real = torch.from_numpy(rollout.real.T.copy())
     returns = rows['returns'].cpu()[real].double()
@@ -240,17 +236,6 @@ def _next_kl_coef(kl_coef: float, kl: float, target: float) -> float:
     if kl > 2 * target:
         return 1.5 * kl_coef
     return 0.5 * kl_coef if kl < 0.5 * target else kl_coef
-
-# %% ../../nbs/05_agents/06_recurrent_ppo.ipynb #19a9e903
-_COLUMNS = (*HISTORY, 'kl_coef', 'return_variance')
-
-
-def _progress_row(envs: TrainingEnvs, update: int, config: PPOConfig) -> dict[str, float]:
-    """Return update, steps, games (finished episodes) and mean_return (of the last 100; NaN before the first)."""
-    recent = [episode.total for episode in envs.finished[-100:]]
-    steps = (update + 1) * config.num_envs * config.num_steps
-    mean = float(np.mean(recent)) if recent else float('nan')
-    return dict(update=update, steps=steps, games=len(envs.finished), mean_return=mean)
 
 # %% ../../nbs/05_agents/06_recurrent_ppo.ipynb #320dfe00
 def run_identity(envs: VectorEnv, network: MemoryActorCritic) -> dict:
@@ -300,6 +285,9 @@ def _warn_of_small_rewards(rollout: Rollout, config: PPOConfig):
         )
 
 # %% ../../nbs/05_agents/06_recurrent_ppo.ipynb #39c62e1f
+_COLUMNS = (*HISTORY, 'kl_coef', 'return_variance')
+
+
 class RecurrentPPO:
     """Proximal policy optimisation of a network with a memory.
 
@@ -338,7 +326,9 @@ class RecurrentPPO:
     ):
         _check_batches(envs, config)
         check_outputs(network)
-        self.envs, self.config, self.about = envs, config, about or {}
+        self.envs = envs
+        self.config = config
+        self.about = about or {}
         self.device = pick_device(device)
         self.training_envs = TrainingEnvs(envs, config)
         self.acting = Acting(envs.single_action_space)
@@ -399,7 +389,10 @@ class RecurrentPPO:
         """
         envs = self.training_envs
         envs.played, envs.finished = 0, []
-        saved = self.checkpoint.load(self.network, self.optimizer, self.device, self._saved_fields(), self._check_saved)
+        fields = {'finished': TENSOR}
+        if envs.can_be_saved:
+            fields |= {'games': TABLE, 'state': LIST}
+        saved = self.checkpoint.load(self.network, self.optimizer, self.device, fields, self._check_saved)
         if saved is None:
             return [], None
         history = saved['history']
@@ -416,13 +409,10 @@ class RecurrentPPO:
     def _saved(self, now: RolloutState) -> dict:
         "Further data of a checkpoint: finished episodes, environments, and the memory's state"
         envs = self.training_envs
-        saved = dict(finished=torch.tensor(envs.finished, dtype=torch.float64).view(-1, 3))
+        saved = {'finished': torch.tensor(envs.finished, dtype=torch.float64).view(-1, 3)}
         if envs.can_be_saved:
-            saved |= dict(games=envs.saved(), state=[s.clone() for s in leaves(now.state)])
+            saved |= {'games': envs.saved(), 'state': [s.clone() for s in leaves(now.state)]}
         return saved
-
-    def _saved_fields(self) -> dict:
-        return {'finished': TENSOR} | ({'games': TABLE, 'state': LIST} if self.training_envs.can_be_saved else {})
 
     def _check_saved(self, saved: dict):
         "Raise a ValueError for contents of a checkpoint that this run cannot have written"
@@ -447,8 +437,10 @@ class RecurrentPPO:
         rate = c.learning_rate * (1 - update / c.updates if c.anneal_lr else 1)
         for group in self.optimizer.param_groups:
             group['lr'] = rate
-        kl_coef, variance = c.kl_coef, None
-        if previous:
+        if previous is None:
+            kl_coef = c.kl_coef
+            variance = None
+        else:
             kl_coef = _next_kl_coef(previous['kl_coef'], previous['kl'], c.kl_target)
             variance = previous['return_variance']
         seed = seed_of(c.seed, update, 1)
@@ -460,8 +452,19 @@ class RecurrentPPO:
             metrics = improve(self.network, self.optimizer, rollout, self.acting.kind, c, update, kl_coef, variance)
             if self.network.scale is not None:  # after the update, so rollout and update use the same statistics
                 self.network.scale.follow(rollout.obs[torch.from_numpy(rollout.real.T.copy())])
-        row = _progress_row(self.training_envs, update, c) | metrics
-        return now, row | dict(learning_rate=rate, kl_coef=kl_coef, seconds=time.perf_counter() - started)
+        finished = self.training_envs.finished
+        recent = [episode.total for episode in finished[-100:]]
+        row = {
+            'update': update,
+            'steps': (update + 1) * c.num_envs * c.num_steps,
+            'games': len(finished),
+            'mean_return': float(np.mean(recent)) if recent else float('nan'),
+            **metrics,
+            'learning_rate': rate,
+            'kl_coef': kl_coef,
+            'seconds': time.perf_counter() - started,
+        }
+        return now, row
 
 
 def _steps_of(history: list) -> int:
@@ -502,25 +505,16 @@ def _frame_shape(envs: VectorEnv) -> tuple[int, ...] | None:
     return space.shape if space.dtype == np.uint8 and len(space.shape) in (2, 3) else None
 
 
-def flattened(envs: VectorEnv) -> VectorEnv:
-    """Flatten the observations of environments to vectors; those with Box spaces are returned unchanged.
+def _check_network(envs: VectorEnv, network: MemoryActorCritic, acting: Acting):
+    """Raise a ValueError if the input or output width of a network does not match the environments."""
+    n_in = _obs_width(envs)
+    if network.n_in != n_in or network.n_params != acting.kind.n_params:
+        raise ValueError(
+            f"the network has n_in={network.n_in} and n_params={network.n_params}; observations of {n_in} numbers and "
+            f"actions {acting.space} need {n_in} and {acting.kind.n_params}"
+        )
 
-    Raises
-    ------
-    ValueError : naming a part that cannot be flattened; for our tasks, which have the option flat=True
-    """
-    space = envs.single_observation_space
-    if isinstance(space, spaces.Box):
-        return envs
-    if hasattr(getattr(envs, 'task', None), 'plain_space'):
-        raise ValueError(f"a memory reads vectors; the observation space is {space}: make the task with flat=True")
-    for name, part in _parts(space).items():
-        if not _is_flattenable(part):
-            advice = 'leave it out by a wrapper of the environment, such as minigrid.wrappers.ImgObsWrapper'
-            raise ValueError(f"a memory reads vectors; the part {name!r} of the observation space is {part}: {advice}")
-    return FlattenObservation(envs)
-
-
+# %% ../../nbs/05_agents/06_recurrent_ppo.ipynb #9b738354
 def _parts(space: spaces.Space, name: str = 'observation') -> dict[str, spaces.Space]:
     "The parts of nested spaces by their names, such as 'image' or 'inner.image'"
     if not isinstance(space, (spaces.Dict, spaces.Tuple)):
@@ -540,6 +534,25 @@ def _is_flattenable(space: spaces.Space) -> bool:
         return False
 
 
+def flattened(envs: VectorEnv) -> VectorEnv:
+    """Flatten the observations of environments to vectors; those with Box spaces are returned unchanged.
+
+    Raises
+    ------
+    ValueError : naming a part that cannot be flattened; for our tasks, which have the option flat=True
+    """
+    space = envs.single_observation_space
+    if isinstance(space, spaces.Box):
+        return envs
+    if hasattr(getattr(envs, 'task', None), 'plain_space'):
+        raise ValueError(f"a memory reads vectors; the observation space is {space}: make the task with flat=True")
+    for name, part in _parts(space).items():
+        if not _is_flattenable(part):
+            advice = 'leave it out by a wrapper of the environment, such as minigrid.wrappers.ImgObsWrapper'
+            raise ValueError(f"a memory reads vectors; the part {name!r} of the observation space is {part}: {advice}")
+    return FlattenObservation(envs)
+
+
 def _warn_of_images(space: spaces.Space, envs: VectorEnv):
     """Warn about images among plain observations that will be flattened."""
     if _frame_shape(envs) is not None:
@@ -554,16 +567,6 @@ def _warn_of_images(space: spaces.Space, envs: VectorEnv):
                 "minigrid.wrappers.ImgObsWrapper"
             )
 
-
-def _check_network(envs: VectorEnv, network: MemoryActorCritic, acting: Acting):
-    """Raise a ValueError if the input or output width of a network does not match the environments."""
-    n_in = _obs_width(envs)
-    if network.n_in != n_in or network.n_params != acting.kind.n_params:
-        raise ValueError(
-            f"the network has n_in={network.n_in} and n_params={network.n_params}; observations of {n_in} numbers and "
-            f"actions {acting.space} need {n_in} and {acting.kind.n_params}"
-        )
-
 # %% ../../nbs/05_agents/06_recurrent_ppo.ipynb #54e3f9a5
 _FAST = PPOConfig(
     total_steps=1_500_000,
@@ -576,6 +579,8 @@ _FAST = PPOConfig(
     vf_coef=0.1,
     norm_value=True,
 )
+
+
 _PAPER = PPOConfig(
     total_steps=15_000_000,
     num_envs=64,
@@ -593,13 +598,17 @@ _PAPER = PPOConfig(
     kl_coef=0.2,
     segment=1,
 )
+
+
 TRAINER_VERSION = 2  # increases with every change of the results of preset `fast`; shipped tables hold theirs
+
+
 PRESETS = {
     'fast': (_FAST, dict(width=64, n_hidden=64, head_layers=1)),
     'paper': (_PAPER, dict(width=128, n_hidden=256, head_layers=2)),
 }
 
-
+# %% ../../nbs/05_agents/06_recurrent_ppo.ipynb #5406daa4
 def task_name(task: str) -> str | None:
     """Return the name of one of our tasks without prefix and version, such as 'RepeatFirst-easy'; None for others."""
     importlib.import_module('srlviz.envs')  # registers them; agents do not import environments statically
@@ -709,29 +718,30 @@ def recurrent_ppo(
         if name not in PPOConfig.__dataclass_fields__:
             raise unknown('argument of PPOConfig', name, PPOConfig.__dataclass_fields__)
     config, sizes = PRESETS[preset]
-    about = dict(preset=preset)
+    about = {'preset': preset}
     if isinstance(task, str):
         config = replace(config, **changes)
         about['task'] = task_name(task) or task_id(task)
         envs = task_envs(task, config.num_envs)
     else:
-        config = replace(config, **{'num_envs': getattr(task, 'num_envs', 1)} | changes)
+        changes.setdefault('num_envs', getattr(task, 'num_envs', 1))
+        config = replace(config, **changes)
         _check_batches(task, config)
         envs = flattened(task)
     if not hasattr(getattr(envs, 'task', None), 'plain_space'):
         _warn_of_images(plain_space(envs), envs)
-    changed = dict(width=width, n_hidden=n_hidden, head_layers=head_layers)
     if isinstance(memory, nn.Module):
         if n_hidden is not None:
             name = type(memory).__name__
             raise ValueError(f"n_hidden={n_hidden} is for a memory that is built; {name} is an instance")
-        changed['width'] = width or getattr(memory, 'n_in', None)
-    sizes = sizes | {k: v for k, v in changed.items() if v is not None}
+        width = width or getattr(memory, 'n_in', None)
     network = memory_network(
         _obs_width(envs),
         memory,
         Acting(envs.single_action_space).kind,
-        **sizes,
+        width=sizes['width'] if width is None else width,
+        n_hidden=sizes['n_hidden'] if n_hidden is None else n_hidden,
+        head_layers=sizes['head_layers'] if head_layers is None else head_layers,
         frame=_frame_shape(envs),
         norm_obs=config.norm_obs,
         seed=config.seed,

@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['MAX_POINTS', 'MapColumns', 'prediction_values', 'thinned', 'inside', 'point_size', 'nearest_to_median', 'tag_places',
-           'map_note', 'MapColours', 'map_colours', 'plot_code_map', 'side_by_side', 'selection_summary',
+           'MapColours', 'map_colours', 'map_note', 'plot_code_map', 'side_by_side', 'selection_summary',
            'selection_words', 'alike']
 
 # %% ../../nbs/07_figures/08_code_maps.ipynb #37d8987a
@@ -106,15 +106,20 @@ class MapColumns:
     """
 
     def __init__(self, recording: Recording, whole: bool = False, scores: pd.DataFrame | None = None):
-        self.recording, self.whole, self._known = recording, whole, {}
+        self.recording = recording
+        self.whole = whole
+        self._known = {}
         self._table = _check_map_scores(scores, recording)
-        lengths, episodes = recording.lengths, np.arange(len(recording.lengths))
+        lengths = recording.lengths
         self._first = np.cumsum(lengths) - lengths
-        self.episode, self.t = episodes, np.full(len(lengths), -1)
-        if not whole:
-            self.episode = np.repeat(episodes, lengths)
+        if whole:
+            self.episode = np.arange(len(lengths))
+            self.t = np.full(len(lengths), -1)
+        else:
+            self.episode = np.repeat(np.arange(len(lengths)), lengths)
             self.t = np.arange(lengths.sum()) - np.repeat(self._first, lengths)
-        self.factors, self.scores = [f.name for f in recording.factors], list(self._table)
+        self.factors = [f.name for f in recording.factors]
+        self.scores = list(self._table)
         self.names = [*self.factors, *self.scores, *(k for k in ('episode', 't') if k not in self.factors)]
 
     def __len__(self):
@@ -134,9 +139,11 @@ class MapColumns:
     def _read(self, name: str) -> _MapValues:
         if name in self.factors:
             factor = self.recording.factors[self.factors.index(name)]
-            values, words = self.recording.steps([name])[name].to_numpy(), pretty(name)
+            values = self.recording.steps([name])[name].to_numpy()
+            words = pretty(name)
             if self.whole:
-                values, words = values[self._first + self.recording.lengths - 1], f'{words} at the last step'
+                values = values[self._first + self.recording.lengths - 1]
+                words += ' at the last step'
             return _map_values(values, words, factor.unit, factor.names, factor.kind)
         if name in self.scores:
             index = pd.MultiIndex.from_arrays([self.episode, self.t])
@@ -178,11 +185,12 @@ def prediction_values(columns: MapColumns, truth: pd.Series, predicted: pd.Serie
         error = (predicted.astype(float) - truth.astype(float)).abs()
         factors = {f.name: f for f in columns.recording.factors}
         unit = factors[truth.name].unit if truth.name in factors else ''
-        found, made = error, _MapValues(np.zeros(0), f'Error of {name[:1].lower()}{name[1:]}', unit)
+        column = _MapValues(np.zeros(0), f'Error of {name[:1].lower()}{name[1:]}', unit)
     else:
-        found, made = (truth != predicted).astype(float), _MapValues(np.zeros(0), name, '', ('right', 'wrong'))
+        error = (truth != predicted).astype(float)
+        column = _MapValues(np.zeros(0), name, '', ('right', 'wrong'))
     steps = pd.MultiIndex.from_arrays([columns.episode, columns.t])
-    return made._replace(values=found.reindex(steps).to_numpy(float), is_prediction=True)
+    return column._replace(values=error.reindex(steps).to_numpy(float), is_prediction=True)
 
 # %% ../../nbs/07_figures/08_code_maps.ipynb #4b82bf1b
 MAX_POINTS = 20_000
@@ -219,40 +227,29 @@ def inside(xy: np.ndarray, x: Sequence[float], y: Sequence[float]) -> np.ndarray
     A point is inside if a ray to the right crosses an odd number of edges.
     """
     px, py = np.asarray(xy, np.float64).T
-    x, y = np.asarray(x, float), np.asarray(y, float)
+    x = np.asarray(x, float)
+    y = np.asarray(y, float)
     found = np.zeros(len(xy), bool)
     if len(x) < 3:
         return found
     box = (px >= x.min()) & (px <= x.max()) & (py >= y.min()) & (py <= y.max())  # a lasso holds few of many points
-    px, py, odd = px[box], py[box], np.zeros(box.sum(), bool)
+    px = px[box]
+    py = py[box]
+    odd = np.zeros(box.sum(), bool)
     for x0, y0, x1, y1 in zip(x, y, np.roll(x, -1), np.roll(y, -1)):
         if y0 != y1:
             odd ^= ((y0 > py) != (y1 > py)) & (px < (x1 - x0) * (py - y0) / (y1 - y0) + x0)
     found[box] = odd
     return found
 
-# %% ../../nbs/07_figures/08_code_maps.ipynb #43d4ea55
-_SYMBOLS = ['diamond', 'square', 'triangle-up', 'star', 'pentagon', 'hexagon', 'cross', 'triangle-down']
-_RINGS = 150  # marks of one tag at most
+# %% ../../nbs/07_figures/08_code_maps.ipynb #2f9d5300
 _SCALE = sample_colorscale(SEQUENTIAL, np.linspace(0.2, 0.92, 19))  # its ends are invisible on dark or white pages
+_MAX_NAMES = 200  # of a category, in a legend
 
 
 def point_size(n: int) -> float:
     """Return the diameter in pixels of one of n points."""
     return 3.5 if n > 10_000 else 4.5 if n > 2000 else 6 if n > 300 else 8
-
-
-def _point_trace(kind: type, xy, ids, chosen: np.ndarray | None, words: str, marker: dict, **look):
-    "A trace of points; if some are chosen the others fade"
-    look |= dict(mode='markers')
-    look['hovertemplate'] = f'episode %{{customdata[1]}}, t %{{customdata[2]}}{words}<extra></extra>'
-    if chosen is not None:
-        look |= dict(selectedpoints=np.flatnonzero(chosen), selected_marker_opacity=1)
-    marker = dict(opacity=0.8) | marker
-    return kind(x=xy[:, 0], y=xy[:, 1], customdata=ids, marker=marker, **look)
-
-
-_MAX_NAMES = 200  # of a category, in a legend
 
 
 def _most_frequent(column: _MapValues) -> _MapValues:
@@ -269,39 +266,75 @@ def _most_frequent(column: _MapValues) -> _MapValues:
     return column._replace(values=values, names=(*(column.names[k] for k in kept), 'other values'))
 
 
+def _number_marks(column: _MapValues, known: np.ndarray) -> tuple[str, dict]:
+    "The hover text and the marker of points that are coloured by numbers, or by nothing"
+    if not column.name:
+        return '', {'color': LINE}
+    title = f'{column.name} ({column.unit})' if column.unit else column.name
+    return f'<br>{column.name}: %{{marker.color:.4g}} {column.unit}', {
+        'color': column.values[known],
+        'colorscale': _SCALE,
+        'colorbar': {'title': {'text': title, 'side': 'right'}, 'thickness': 12},
+        'showscale': True,
+    }
+
+
 def _points(xy, ids, column: _MapValues, chosen: np.ndarray | None, kind: type) -> list:
-    "One trace for numbers, one for each value of a category, one for missing values"
+    """Draw one trace for numbers, one for each value of a category, one for missing values.
+
+    If some points are `chosen`, (N,) bool, the others fade; `kind` is go.Scatter or go.Scattergl.
+    """
     column = _most_frequent(column)
     known = np.isfinite(column.values) if column.name or column.names else np.ones(len(xy), bool)
-    parts = []  # rows, hover text, marker, look
-    for k, name in enumerate(column.names):
-        marker = dict(color=column.colours()[k])
-        parts.append((column.values == k, f'<br>{column.name}: {name}', marker, dict(name=name, showlegend=True)))
+    parts = []  # rows, name in the legend, hover text, marker
+    for k, (name, colour) in enumerate(zip(column.names, column.colours())):
+        parts.append((column.values == k, name, f'<br>{column.name}: {name}', {'color': colour}))
     if not column.names:
-        marker, words = dict(color=LINE), ''
-        if column.name:
-            title = f'{column.name} ({column.unit})' if column.unit else column.name
-            bar = dict(title=dict(text=title, side='right'), thickness=12)
-            marker = dict(color=column.values[known], colorscale=_SCALE, colorbar=bar, showscale=True)
-            words = f'<br>{column.name}: %{{marker.color:.4g}} {column.unit}'
-        parts.append((known, words, marker, dict(showlegend=False)))
+        parts.append((known, None, *_number_marks(column, known)))
     missing, colour = column.missing
-    parts.append((~known, f'<br>{missing}', dict(color=colour, opacity=0.35), dict(name=missing, showlegend=True)))
-    faded = dict(unselected_marker_opacity=0.06 if len(xy) > 2000 else 0.16) if chosen is not None else {}
+    parts.append((~known, missing, f'<br>{missing}', {'color': colour, 'opacity': 0.35}))
     traces = []
-    for rows, words, marker, look in parts:
-        if rows.any():
-            part = None if chosen is None else chosen[rows]
-            marker = dict(size=point_size(len(xy))) | marker
-            traces.append(_point_trace(kind, xy[rows], ids[rows], part, words, marker, **look, **faded))
+    for rows, name, words, marker in parts:
+        if not rows.any():
+            continue
+        trace = kind(
+            x=xy[rows, 0],
+            y=xy[rows, 1],
+            customdata=ids[rows],
+            mode='markers',
+            name=name,
+            showlegend=name is not None,
+            marker={'size': point_size(len(xy)), 'opacity': 0.8, **marker},
+            hovertemplate=f'episode %{{customdata[1]}}, t %{{customdata[2]}}{words}<extra></extra>',
+        )
+        if chosen is not None:
+            trace.update(
+                selectedpoints=np.flatnonzero(chosen[rows]),
+                selected_marker_opacity=1,
+                unselected_marker_opacity=0.06 if len(xy) > 2000 else 0.16,
+            )
+        traces.append(trace)
     return traces
+
+# %% ../../nbs/07_figures/08_code_maps.ipynb #cc931fb3
+_SYMBOLS = ['diamond', 'square', 'triangle-up', 'star', 'pentagon', 'hexagon', 'cross', 'triangle-down']
+_RINGS = 150  # marks of one tag at most
 
 
 def _step_mark(xy: Sequence[float]) -> list[dict]:
     """Make the shapes that mark the current step: a ring with a rim, of constant size at any zoom."""
-    ring = dict(type='circle', xsizemode='pixel', ysizemode='pixel', x0=-9, x1=9, y0=-9, y1=9)
-    ring |= dict(xanchor=float(xy[0]), yanchor=float(xy[1]))
-    return [ring | dict(line=dict(color=INK, width=5)), ring | dict(line=dict(color=WRONG, width=3))]
+    ring = {
+        'type': 'circle',
+        'xsizemode': 'pixel',
+        'ysizemode': 'pixel',
+        'xanchor': float(xy[0]),
+        'yanchor': float(xy[1]),
+        'x0': -9,
+        'x1': 9,
+        'y0': -9,
+        'y1': 9,
+    }
+    return [{**ring, 'line': {'color': INK, 'width': 5}}, {**ring, 'line': {'color': WRONG, 'width': 3}}]
 
 
 def nearest_to_median(xy: np.ndarray) -> int:
@@ -323,31 +356,41 @@ def tag_places(map, tags: Mapping[str, Steps]) -> list[tuple[str, np.ndarray]]:
     return places
 
 
-def _tags(map, tags: Mapping[str, Steps]) -> tuple[list[go.Scatter], list[dict]]:
+def _tags(map, tags: Mapping[str, Steps]) -> tuple[list[go.Scatter], list[go.layout.Annotation]]:
     "Mark the steps of each tag, and write its name in a light box"
-    traces, names = [], []
-    box = dict(showarrow=False, yanchor='bottom', yshift=6, bgcolor='#fffffe', bordercolor=INK, borderpad=2)
-    box |= dict(font=dict(size=13, color='#1f2329'))  # neither colour is an ink that follows the theme
+    traces = []
+    names = []
     for k, (name, xy) in enumerate(tag_places(map, tags)):
-        names.append(dict(box, x=float(xy[0, 0]), y=float(xy[0, 1]), text=f'<b>{name}</b>'))
+        names.append(
+            go.layout.Annotation(
+                text=f'<b>{name}</b>',
+                x=float(xy[0, 0]),
+                y=float(xy[0, 1]),
+                yanchor='bottom',
+                yshift=6,
+                showarrow=False,
+                bgcolor='#fffffe',  # neither this nor the colour of letters is an ink that follows the theme
+                bordercolor=INK,
+                borderpad=2,
+                font_size=13,
+                font_color='#1f2329',
+            )
+        )
         traces.append(
             go.Scatter(
                 x=xy[:, 0],
                 y=xy[:, 1],
                 mode='markers',
-                marker=dict(symbol=_SYMBOLS[k % len(_SYMBOLS)] + '-open', size=9, color=INK, line_width=1.5),
+                marker_symbol=_SYMBOLS[k % len(_SYMBOLS)] + '-open',
+                marker_size=9,
+                marker_color=INK,
+                marker_line_width=1.5,
                 showlegend=False,
-                unselected=dict(marker=dict(opacity=1)),  # a lasso does not fade them
+                unselected_marker_opacity=1,  # a lasso does not fade them
                 hoverinfo='skip',
             )
         )
     return traces, names
-
-
-def map_note(map, n_drawn: int) -> str:
-    """Describe a map, and how many of its points are drawn."""
-    sampled = f'{n_drawn:,} of {len(map.xy):,} steps drawn, a random sample; ' if n_drawn < len(map.xy) else ''
-    return sampled + map.description
 
 # %% ../../nbs/07_figures/08_code_maps.ipynb #fb59f360
 class MapColours(NamedTuple):
@@ -380,26 +423,35 @@ def map_colours(column: _MapValues) -> MapColours:
         legend = [(k, column.names[k]) for k in np.unique(column.values[known]).astype(int).tolist()]
         bar = None
     elif column.name and known.any():
-        n, low, high = _SHADES, column.values[known].min(), column.values[known].max()
-        colours = [_hex(c) for c in sample_colorscale(_SCALE, np.linspace(0, 1, n))]
+        n = _SHADES
+        low = column.values[known].min()
+        high = column.values[known].max()
+        colours = []
+        for shade in sample_colorscale(_SCALE, np.linspace(0, 1, n)):  # 'rgb(r, g, b)'
+            colours.append('#' + ''.join(f'{round(float(v)):02x}' for v in shade[4:-1].split(',')))
         share = (column.values - low) / (high - low) if high > low else np.where(known, 0.5, np.nan)
         numbers = np.where(known, np.nan_to_num(share) * (n - 1), n).round()
         title = f'{column.name} ({column.unit})' if column.unit else column.name
-        legend, bar = [], dict(title=title, low=f'{low:.4g}', high=f'{high:.4g}', n=n)
+        legend = []
+        bar = {'title': title, 'low': f'{low:.4g}', 'high': f'{high:.4g}', 'n': n}
     else:
-        n, colours, legend, bar = 1, [LINE], [], None
+        n = 1
+        colours = [LINE]
+        legend = []
+        bar = None
         numbers = np.zeros(len(known)) if not column.name else np.ones(len(known))
     missing, colour = column.missing
     if (numbers == n).any():
         legend = [*legend, (n, missing)]
     return MapColours(numbers.astype(np.uint16), [*colours, colour], legend, bar)
 
-
-def _hex(colour: str) -> str:
-    "Convert 'rgb(r, g, b)' to '#rrggbb'"
-    return '#' + ''.join(f'{round(float(v)):02x}' for v in colour[4:-1].split(','))
-
 # %% ../../nbs/07_figures/08_code_maps.ipynb #1edfdebc
+def map_note(map, n_drawn: int) -> str:
+    """Describe a map, and how many of its points are drawn."""
+    sampled = f'{n_drawn:,} of {len(map.xy):,} steps drawn, a random sample; ' if n_drawn < len(map.xy) else ''
+    return sampled + map.description
+
+
 def plot_code_map(
     map,
     values: _MapValues | Sequence | None = None,
@@ -454,17 +506,31 @@ def plot_code_map(
         row = np.flatnonzero(Steps([at[0]], [at[1]]).mask(map.episode, map.t))
         shapes = _step_mark(map.xy[row[0]]) if row.size else []
     lines = textwrap.wrap(map_note(map, len(rows)), 100 if webgl else 58)  # a view is narrower than a page
-    note = dict(x=0, y=1, xref='paper', yref='paper', xanchor='left', yanchor='bottom', align='left', showarrow=False)
-    note |= dict(text='<br>'.join(lines), yshift=4, font=dict(size=12))
-    ticks = dict(showticklabels='%' in map.axes[0], zeroline=False)
-    fig.update_xaxes(title=map.axes[0], **ticks).update_yaxes(title=map.axes[1], scaleanchor='x', **ticks)
+    note = go.layout.Annotation(
+        text='<br>'.join(lines),
+        x=0,
+        y=1,
+        xref='paper',
+        yref='paper',
+        xanchor='left',
+        yanchor='bottom',
+        yshift=4,
+        align='left',
+        showarrow=False,
+        font_size=12,
+    )
+    has_ticks = '%' in map.axes[0]  # shares of the variance: the axes of other methods have no meaning
+    fig.update_xaxes(title=map.axes[0], showticklabels=has_ticks, zeroline=False)
+    fig.update_yaxes(title=map.axes[1], showticklabels=has_ticks, zeroline=False, scaleanchor='x')
     fig.update_layout(
         title=title,
         height=height,
-        margin=dict(t=16 * len(lines) + 12 + 26 * bool(title), l=56, r=10, b=44),
+        margin={'t': 16 * len(lines) + 12 + 26 * bool(title), 'l': 56, 'r': 10, 'b': 44},
         annotations=[note, *names],
         shapes=shapes,
-        legend=dict(y=-0.16, yanchor='top', itemsizing='constant'),
+        legend_y=-0.16,
+        legend_yanchor='top',
+        legend_itemsizing='constant',
         showlegend=any(trace.showlegend for trace in fig.data),
         dragmode=drag,
         uirevision=f'{map.description}{len(map.xy)}',
@@ -482,23 +548,26 @@ def side_by_side(left: go.Figure, right: go.Figure) -> go.Figure:
             trace['marker']['showscale'] = False
     for trace in other['data']:
         trace.update(xaxis='x2', yaxis='y2', showlegend=False)
-    layout, more, second = one['layout'], other['layout'], dict(xref='x2', yref='y2')
-    layout['xaxis2'] = more['xaxis'] | dict(domain=[0.54, 1], anchor='y2')
-    layout['yaxis2'] = more['yaxis'] | dict(anchor='x2', scaleanchor='x2')
-    layout['xaxis'] = layout['xaxis'] | dict(domain=[0, 0.46])
+    layout = one['layout']
+    more = other['layout']
+    second = {'xref': 'x2', 'yref': 'y2'}
+    layout['xaxis2'] = more['xaxis'] | {'domain': [0.54, 1], 'anchor': 'y2'}
+    layout['yaxis2'] = more['yaxis'] | {'anchor': 'x2', 'scaleanchor': 'x2'}
+    layout['xaxis'] = layout['xaxis'] | {'domain': [0, 0.46]}
     layout['shapes'] = [*layout.get('shapes', ()), *(s | second for s in more.get('shapes', ()))]
     notes = [_headed(layout, 0), _headed(more, 0.54)]
     layout['annotations'] = [*notes, *layout['annotations'][1:], *(a | second for a in more['annotations'][1:])]
-    layout['margin'] = layout['margin'] | dict(t=84)
+    layout['margin']['t'] = 84
     layout.pop('title', None)
-    return style(go.Figure(dict(data=[*one['data'], *other['data']], layout=layout)))
+    return style(go.Figure([*one['data'], *other['data']], layout))
 
 
 def _headed(layout: dict, x: float) -> dict:
     "The description above a map, with its title as the first line"
-    title, note = (layout.get('title') or {}).get('text', ''), layout['annotations'][0]
+    title = (layout.get('title') or {}).get('text', '')
+    note = layout['annotations'][0]
     words = '<br>'.join(textwrap.wrap(note['text'].replace('<br>', ' '), 58))
-    return note | dict(x=x, text=f'<b>{title}</b><br>{words}' if title else words)
+    return note | {'x': x, 'text': f'<b>{title}</b><br>{words}' if title else words}
 
 # %% ../../nbs/07_figures/08_code_maps.ipynb #ac2463c3
 _SUMMARY = ['factor', 'value', 'selected', 'all', 'apart']

@@ -117,7 +117,9 @@ def arrange(
     return _Arranged(shown, factors, np.flatnonzero(dead), np.flatnonzero(~visible & ~dead))
 
 # %% ../../nbs/07_figures/07_importance.ipynb #ed430d33
-_GROUND, _LOW, _UNSIGNED = '#00224e', 0.3, '#a9adb3'
+_GROUND = '#00224e'  # the lowest colour of the kit's scale
+_LOW = 0.3  # where on the scale the smallest importance is
+_UNSIGNED = '#a9adb3'
 _SIGNED = [
     [0, '#ffb000'],
     [0.4999, mixed(_GROUND, '#ffb000', 0.5)],
@@ -153,7 +155,8 @@ def _hover_cells(importance, weights, shown: _Arranged) -> go.Heatmap:
     of_code = R / np.where(R.sum(1) > 0, R.sum(1), 1)[:, None]
     of_factor = R / np.where(R.sum(0) > 0, R.sum(0), 1)
     W = None if weights is None else np.asarray(weights, float)
-    words, ids = [], []
+    words = []
+    ids = []
     for i in shown.codes:
         of_row = []
         for k in shown.factors:
@@ -186,9 +189,9 @@ def _squares(importance, weights, shown: _Arranged, threshold: float, thin=False
     drawn = (size > 0) & (size >= threshold)
     if weights is None:
         colours = sample_colorscale(SEQUENTIAL, np.linspace(_LOW, 1, 8).tolist())  # the first differs from the ground
-        ends = dict(cmin=0, cmax=1, colorscale=[[s, c] for s, c in zip(np.linspace(0, 1, 8), colours)])
+        scale = {'cmin': 0, 'cmax': 1, 'colorscale': [[s, c] for s, c in zip(np.linspace(0, 1, 8), colours)]}
     else:
-        ends = dict(cmin=-1, cmax=1, colorscale=_SIGNED)
+        scale = {'cmin': -1, 'cmax': 1, 'colorscale': _SIGNED}
     traces = []
     for signed, which in ((True, np.isfinite(value)), (False, np.isnan(value))):
         rows, columns = np.nonzero(drawn & which)
@@ -196,21 +199,21 @@ def _squares(importance, weights, shown: _Arranged, threshold: float, thin=False
             i = rows[start : start + _MAX_BARS]
             k = columns[start : start + _MAX_BARS]
             side = np.round(size[i, k] if thin else 0.92 * np.sqrt(size[i, k]), 4)
-            ink = ends | dict(color=np.round(value[i, k], 4)) if signed else dict(color=_UNSIGNED)
+            marker = {**scale, 'color': np.round(value[i, k], 4)} if signed else {'color': _UNSIGNED}
             traces.append(
                 go.Bar(
                     base=np.round(k + 0.5 - side / 2, 4),
                     x=side,
                     y=i + 0.5,
                     width=np.ones(len(i)) if thin else side,
-                    marker=ink | dict(line_width=0),
+                    marker={**marker, 'line_width': 0},
                     orientation='h',
                     hoverinfo='skip',
                 )
             )
     return traces
 
-# %% ../../nbs/07_figures/07_importance.ipynb #cc8827cf
+# %% ../../nbs/07_figures/07_importance.ipynb #83f06faf
 _MIN_WIDTH = 340  # pixels that the text of a small matrix needs
 
 
@@ -229,25 +232,22 @@ class _MatrixSizes(NamedTuple):
 
 def _choose_sizes(names, n_rows, width, height, margins, lines, titled=True) -> _MatrixSizes:
     "Choose the sizes of a matrix; width and height are the available pixels, or None"
-    left, panel, beside = 58, 44 if margins else 0, 78 if margins else 0
+    left = 58
+    panel = 44 if margins else 0
+    beside = 78 if margins else 0
     longest = max(len(n) for n in names)
     wide = np.clip(200 / len(names), 34, 62) if width is None else (width - left - 10 - beside) / len(names)
     wide = float(np.clip(wide, 3, 62))
     angle = _angle(wide, longest)
     over = {0: 20, -45: int(4.6 * longest + 16), -90: int(0.58 * _font(wide) * longest + 10)}[angle]
     right = 10 if margins or angle != -45 else int(4.2 * longest)
-    top, bottom = 8 + 26 * titled + over, 10 + 15 * lines
+    top = 8 + 26 * titled + over
+    bottom = 10 + 15 * lines
     max_tall = 34 if n_rows <= 8 else 22
     tall = np.clip(860 / n_rows, 4, max_tall)
     if height is not None:
         tall = np.clip((height - top - bottom - 2 * panel) / n_rows, 3, max_tall)
     return _MatrixSizes(wide, float(tall), left, right, top, bottom, panel, beside)
-
-
-def _letters_per_line(n: int, width: int | None, margins: bool) -> int:
-    "The number of letters in a line of text below a matrix"
-    room = _choose_sizes(['x'] * n, 1, width, None, margins, 0)
-    return int(max(_MIN_WIDTH, room.left + room.wide * n + room.beside) / 6.4)
 
 
 def _angle(wide: float, longest: int) -> int:
@@ -259,17 +259,14 @@ def _font(wide: float) -> float:
     "The font size of the names of factors over columns of this width"
     return float(np.clip(0.62 * wide + 2, 8.5, 12)) if wide < 22 else 12
 
-
-_STILL = dict(showline=False, ticks='', fixedrange=True, automargin=False, zeroline=False)
-
-
+# %% ../../nbs/07_figures/07_importance.ipynb #ceeb5a15
 def _axes(fig: go.Figure, names: Sequence[str], codes: Sequence[str], room: _MatrixSizes):
     "Set the axes of the cells"
-    high, wide = room.tall * len(codes) + 2 * room.panel, room.wide * len(names) + room.beside
+    high = room.tall * len(codes) + 2 * room.panel
+    wide = room.wide * len(names) + room.beside
     step = int(np.ceil(12 / room.tall))
     fig.update_xaxes(
         showgrid=False,
-        **_STILL,
         side='top',
         anchor='y3' if room.panel else 'y',
         tickangle=_angle(room.wide, max(map(len, names))),
@@ -281,8 +278,8 @@ def _axes(fig: go.Figure, names: Sequence[str], codes: Sequence[str], room: _Mat
     )
     fig.update_yaxes(
         showgrid=False,
-        **_STILL,
-        title=dict(text='code', standoff=4),
+        title_text='code',
+        title_standoff=4,
         tickvals=np.arange(0, len(codes), step) + 0.5,
         ticktext=list(codes)[::step],
         tickfont_size=float(np.clip(0.9 * room.tall, 9, 12)),
@@ -290,35 +287,119 @@ def _axes(fig: go.Figure, names: Sequence[str], codes: Sequence[str], room: _Mat
         domain=[0, room.tall * len(codes) / high],
     )
 
-# %% ../../nbs/07_figures/07_importance.ipynb #180457f8
-def _margin_axes(fig: go.Figure, n_rows: int, n_columns: int, room: _MatrixSizes, top: float):
-    "Set the axes of the bars beside the codes and above the factors"
-    cells_high, cells_wide = room.tall * n_rows, room.wide * n_columns
-    high, wide = cells_high + 2 * room.panel, cells_wide + room.beside
-    look = _STILL | dict(tickfont_size=10, tickvals=[0, 1], ticktext=['0', '1'], gridcolor=GRID)
-    completeness = [(cells_high + 9) / high, (cells_high + room.panel) / high]
-    informativeness = [(cells_high + room.panel + 9) / high, 1]
-    fig.update_layout(
-        xaxis2=dict(look, domain=[(cells_wide + 12) / wide, 1], range=[0, 1], anchor='y', side='bottom'),
-        yaxis2=dict(look, domain=completeness, range=[0, 1], anchor='x'),
-        yaxis3=dict(look, domain=informativeness, range=[0, top], anchor='x'),
+# %% ../../nbs/07_figures/07_importance.ipynb #d2e78d74
+_GRAY = '#b8b8b8'  # of meaningless scores
+
+
+def _code_bars(importance, shown: _Arranged, D, ink: str) -> go.Bar:
+    "Disentanglement of each code"
+    values = np.asarray(D.per_code, float)[shown.codes]
+    hover = []
+    for i, v, share in zip(shown.codes, values, np.asarray(D.share, float)[shown.codes]):
+        words = f'code {importance.index[i]}<br>disentanglement <b>{number(v, 3)}</b>'
+        hover.append(f'{words}<br>{share:.1%} of the overall weight')
+    return go.Bar(
+        x=values,
+        y=np.arange(len(values)) + 0.5,
+        xaxis='x2',
+        orientation='h',
+        width=0.8,
+        marker_color=ink,
+        marker_line_width=0,
+        hovertext=hover,
+        hovertemplate='%{hovertext}<extra></extra>',
+        customdata=[[int(i), -1] for i in shown.codes],
     )
+
+
+def _factor_bars(importance, shown: _Arranged, of, word: str, axis: str, ink: str) -> go.Bar:
+    "Completeness, or informativeness, of each factor"
+    values = np.asarray(of.per_factor, float)[shown.factors]
+    hover = []
+    for k, v in zip(shown.factors, values):
+        words = f'<b>{_literal(importance.columns[k])}</b><br>{word} <b>{number(v, 3)}</b>'
+        if hasattr(of, 'train'):
+            words += f', an error (in training {number(np.asarray(of.train, float)[k], 3)})'
+        hover.append(words)
+    return go.Bar(
+        x=np.arange(len(values)) + 0.5,
+        y=values,
+        yaxis=axis,
+        width=0.8,
+        marker_color=ink,
+        marker_line_width=0,
+        hovertext=hover,
+        hovertemplate='%{hovertext}<extra></extra>',
+        customdata=[[-1, int(k)] for k in shown.factors],
+    )
+
+# %% ../../nbs/07_figures/07_importance.ipynb #b4becf57
+def _margin_axes(fig: go.Figure, n_rows: int, n_columns: int, room: _MatrixSizes, top: float):
+    "Set the axes of the bars beside the codes (x2) and above the factors (y2, y3)"
+    cells_high = room.tall * n_rows
+    cells_wide = room.wide * n_columns
+    high = cells_high + 2 * room.panel
+    wide = cells_wide + room.beside
+    fig.update_layout(
+        xaxis2={'anchor': 'y', 'side': 'bottom', 'domain': [(cells_wide + 12) / wide, 1], 'range': [0, 1]},
+        yaxis2={'anchor': 'x', 'domain': [(cells_high + 9) / high, (cells_high + room.panel) / high], 'range': [0, 1]},
+        yaxis3={'anchor': 'x', 'domain': [(cells_high + room.panel + 9) / high, 1], 'range': [0, top]},
+    )
+    for axis in 'xaxis2', 'yaxis2', 'yaxis3':
+        fig.layout[axis].update(tickvals=[0, 1], ticktext=['0', '1'], tickfont_size=10, gridcolor=GRID)
 
 
 def _write_overall(fig: go.Figure, D, C, I, ink: str):
     "Write D, C and I of the whole representation beside their bars"
-    look = dict(showarrow=False, xref='x2 domain', x=0, xanchor='left', font_size=12, align='left')
-    hover = {name: define(name, width=50, newline='<br>') for name in 'DCI'}
-    text = f'D <b>{number(D.overall)}</b> ↓'
-    fig.add_annotation(text=text, hovertext=hover['D'], yref='y domain', y=1, yanchor='bottom', font_color=ink, **look)
-    text = '← C ' + ('not known' if C is None else f'<b>{number(C.overall)}</b>')
-    place = dict(yref='y2 domain', y=0.5, yanchor='bottom')
-    fig.add_annotation(text=text, hovertext=hover['C'], font_color=ink, **place, **look)
-    text = '← I ' + ('not known' if I is None else f'<b>{number(I.overall)}</b><br>   an error')
-    place = dict(yref='y3 domain', y=0.5, yanchor='middle')
-    fig.add_annotation(text=text, hovertext=hover['I'], font_color=INK, **place, **look)
+    text_d = f'D <b>{number(D.overall)}</b> ↓'
+    text_c = '← C ' + ('not known' if C is None else f'<b>{number(C.overall)}</b>')
+    text_i = '← I ' + ('not known' if I is None else f'<b>{number(I.overall)}</b><br>   an error')
+    for name, text, axis, y, anchor, colour in (
+        ('D', text_d, 'y', 1, 'bottom', ink),
+        ('C', text_c, 'y2', 0.5, 'bottom', ink),
+        ('I', text_i, 'y3', 0.5, 'middle', INK),
+    ):
+        fig.add_annotation(
+            text=text,
+            hovertext=define(name, width=50, newline='<br>'),
+            x=0,
+            xref='x2 domain',
+            xanchor='left',
+            y=y,
+            yref=f'{axis} domain',
+            yanchor=anchor,
+            align='left',
+            showarrow=False,
+            font_size=12,
+            font_color=colour,
+        )
 
 
+def _margins(fig, importance, shown, room, D, C, I, gray: bool):
+    "Draw the bars, and the overall scores"
+    top = 1.0 if I is None else max(1.0, 1.05 * float(np.nanmax(np.asarray(I.per_factor, float))))
+    _margin_axes(fig, len(shown.codes), len(shown.factors), room, top)
+    ink = _GRAY if gray else LINE
+    fig.add_trace(_code_bars(importance, shown, D, ink))
+    if C is not None:
+        fig.add_trace(_factor_bars(importance, shown, C, 'completeness', 'y2', ink))
+    if I is not None:
+        fig.add_trace(_factor_bars(importance, shown, I, 'informativeness', 'y3', MUTED))
+        fig.add_shape(  # of a constant prediction
+            type='line',
+            name='mean',
+            x0=0,
+            x1=len(shown.factors),
+            y0=1,
+            y1=1,
+            yref='y3',
+            line_color=INK,
+            line_width=1,
+            line_dash='dash',
+        )
+    _write_overall(fig, D, C, I, MUTED if gray else INK)
+
+# %% ../../nbs/07_figures/07_importance.ipynb #180457f8
 _FULL_NAMES = dict(
     disentanglement='D, disentanglement',
     completeness='C, completeness',
@@ -346,59 +427,14 @@ def overall_words(
         lines.append('The error may be that of a constant prediction: then D and C, in gray, are meaningless.')
     return lines
 
-# %% ../../nbs/07_figures/07_importance.ipynb #d2e78d74
-_GRAY = '#b8b8b8'  # of meaningless scores
-
-
-def _bar(ink: str, hover: list[str], ids: list, **bar) -> go.Bar:
-    look = dict(width=0.8, marker=dict(color=ink, line_width=0), hovertemplate='%{hovertext}<extra></extra>')
-    return go.Bar(hovertext=hover, customdata=ids, **look, **bar)
-
-
-def _code_bars(importance, shown: _Arranged, D, ink: str) -> go.Bar:
-    "Disentanglement of each code"
-    values, hover = np.asarray(D.per_code, float)[shown.codes], []
-    for i, v, share in zip(shown.codes, values, np.asarray(D.share, float)[shown.codes]):
-        words = f'code {importance.index[i]}<br>disentanglement <b>{number(v, 3)}</b>'
-        hover.append(f'{words}<br>{share:.1%} of the overall weight')
-    ids = [[int(i), -1] for i in shown.codes]
-    return _bar(ink, hover, ids, x=values, y=np.arange(len(values)) + 0.5, orientation='h', xaxis='x2')
-
-
-def _factor_bars(importance, shown: _Arranged, of, word: str, axis: str, ink: str) -> go.Bar:
-    "Completeness, or informativeness, of each factor"
-    values, hover = np.asarray(of.per_factor, float)[shown.factors], []
-    for k, v in zip(shown.factors, values):
-        words = f'<b>{_literal(importance.columns[k])}</b><br>{word} <b>{number(v, 3)}</b>'
-        if hasattr(of, 'train'):
-            words += f', an error (in training {number(np.asarray(of.train, float)[k], 3)})'
-        hover.append(words)
-    ids = [[-1, int(k)] for k in shown.factors]
-    return _bar(ink, hover, ids, x=np.arange(len(values)) + 0.5, y=values, yaxis=axis)
-
-
-def _margins(fig, importance, shown, room, D, C, I, gray: bool):
-    "Draw the bars, and the overall scores"
-    top = 1.0 if I is None else max(1.0, 1.05 * float(np.nanmax(np.asarray(I.per_factor, float))))
-    _margin_axes(fig, len(shown.codes), len(shown.factors), room, top)
-    ink = _GRAY if gray else LINE
-    fig.add_trace(_code_bars(importance, shown, D, ink))
-    if C is not None:
-        fig.add_trace(_factor_bars(importance, shown, C, 'completeness', 'y2', ink))
-    if I is not None:
-        fig.add_trace(_factor_bars(importance, shown, I, 'informativeness', 'y3', MUTED))
-        line = dict(type='line', x0=0, x1=len(shown.factors), y0=1, y1=1, yref='y3')
-        fig.add_shape(name='mean', line=dict(color=INK, width=1, dash='dash'), **line)
-    _write_overall(fig, D, C, I, MUTED if gray else INK)
-
 # %% ../../nbs/07_figures/07_importance.ipynb #f72543ab
 def _list_names(names: Sequence) -> str:
     """List the first six names, and their number: `3, 7 (2)`."""
     return ', '.join(map(str, list(names)[:6])) + (', …' if len(names) > 6 else '') + f' ({len(names)})'
 
 
-def _size_words(importance, weights, threshold: float) -> str:
-    """Describe area and colour of the cells."""
+def _matrix_words(importance, weights, shown: _Arranged, threshold: float, constant=(), rows=None) -> list[str]:
+    """Describe area and colour of the cells, what a matrix shows, and what it leaves out."""
     largest = _relative_sizes(importance, weights)[2]
     words = 'importance'
     if weights is not None:
@@ -406,11 +442,7 @@ def _size_words(importance, weights, threshold: float) -> str:
         words = f'weight (orange below 0, blue above 0{", gray: a category" if unsigned else ""})'
     largest = number(largest) if largest >= 0.01 or not largest else f'{largest:.2g}'
     hidden = f'; below {100 * threshold:.2g}% of it hidden' if threshold else ''
-    return f'area and colour: {words}, the largest {largest}{hidden}'
-
-
-def _matrix_words(importance, weights, shown: _Arranged, threshold: float, constant=(), rows=None) -> list[str]:
-    """Describe what a matrix shows, and what it leaves out."""
+    cells = f'area and colour: {words}, the largest {largest}{hidden}'
     n = len(importance)
     used = n - len(shown.dead)
     parts = [f'{used} of {n} codes used' if used < n else f'{n} codes, all used']
@@ -420,7 +452,7 @@ def _matrix_words(importance, weights, shown: _Arranged, threshold: float, const
         parts.append(f'dead: {_list_names(importance.index[shown.dead])}')
     if len(shown.weak):
         parts.append(f'hidden completely: {_list_names(importance.index[shown.weak])}')
-    lines = [_size_words(importance, weights, threshold), '; '.join(parts)]
+    lines = [cells, '; '.join(parts)]
     if len(constant):
         lines.append(f'constant, not scored: {_list_names([_literal(shortened(str(c), 24)) for c in constant])}')
     return lines
@@ -483,7 +515,9 @@ def plot_qedr_matrix(
     if not len(shown.codes):
         raise ValueError(f"rows {rows} select none of the {len(all_rows.codes)} codes")
     names = [_literal(shortened(str(importance.columns[k]), 22)) for k in shown.factors]
-    letters = _letters_per_line(len(names), width, D is not None)
+    without_text = _choose_sizes(['x'] * len(names), 1, width, None, D is not None, 0)
+    wide = without_text.left + without_text.wide * len(names) + without_text.beside
+    letters = int(max(_MIN_WIDTH, wide) / 6.4)  # of a line below the matrix
     lines = []
     for text in [*_matrix_words(importance, weights, all_rows, threshold, constant, rows), *notes]:
         lines += broken_lines(text, letters).split('<br>')
@@ -507,18 +541,33 @@ def matrix_shapes(fig: go.Figure, importance: pd.DataFrame, code: int, factor: s
 def _finish_matrix(fig, importance, room, lines, shown, selected, heading):
     "Write the text below the matrix, and set its size"
     below = 16 if room.beside else 4
-    look = dict(showarrow=False, align='left', font=dict(size=11, color=MUTED), xanchor='left', yanchor='top')
     for k, line in enumerate(lines):
-        at = dict(xref='paper', x=0, xshift=8 - room.left, yref='paper', y=0, yshift=-15 * k - below)
-        fig.add_annotation(text=line, **look, **at)
+        fig.add_annotation(
+            text=line,
+            x=0,
+            xref='paper',
+            xanchor='left',
+            xshift=8 - room.left,
+            y=0,
+            yref='paper',
+            yanchor='top',
+            yshift=-15 * k - below,
+            align='left',
+            showarrow=False,
+            font_size=11,
+            font_color=MUTED,
+        )
     high = room.tall * len(shown.codes) + 2 * room.panel
     wide = room.wide * len(shown.factors) + room.beside + room.left
     right = max(room.right, max(_MIN_WIDTH, 7.6 * len(heading) + 24) - wide)
+    for update_axes in fig.update_xaxes, fig.update_yaxes:
+        update_axes(showline=False, zeroline=False, ticks='', automargin=False, fixedrange=True)
     fig.update_layout(
-        title=dict(text=heading, font_size=14),
+        title_text=heading,
+        title_font_size=14,
         height=int(high + room.top + room.bottom + below),
         width=int(wide + right),
-        margin=dict(l=room.left, r=int(right), t=room.top, b=room.bottom + below),
+        margin={'l': room.left, 'r': int(right), 't': room.top, 'b': room.bottom + below},
         barmode='overlay',
         showlegend=False,
         dragmode=False,
@@ -570,9 +619,19 @@ def plot_alpha_curve(table: pd.DataFrame, alpha: float | None = None, *, height:
     )
     for name, (_, symbol) in _MEASURES.items():
         words = f'{name} <b>%{{y:.3f}}</b><br>%{{text}}<extra></extra>'
-        fig.update_traces(hovertemplate=words, marker=dict(symbol=symbol, size=7), selector=dict(legendgroup=name))
-    look = dict(mode='lines', line=dict(color=INK, dash='dot', width=1.5, shape='hv'), hoverinfo='skip')
-    fig.add_scatter(x=x, y=table['n_used'], name='codes used', yaxis='y2', **look)
+        fig.update_traces(hovertemplate=words, marker_symbol=symbol, marker_size=7, selector={'legendgroup': name})
+    fig.add_scatter(
+        x=x,
+        y=table['n_used'],
+        yaxis='y2',
+        mode='lines',
+        name='codes used',
+        line_color=INK,
+        line_dash='dot',
+        line_width=1.5,
+        line_shape='hv',
+        hoverinfo='skip',
+    )
     ends = np.log10([x.min(), x.max()]) + np.array([-0.08, 0.08])
     texts = [f'{a:g}' for a in alphas]
     font = _tick_font(x, ends, texts)
@@ -583,19 +642,21 @@ def plot_alpha_curve(table: pd.DataFrame, alpha: float | None = None, *, height:
     max_used = int(table['n_used'].max())
     fig.update_yaxes(range=[0, 1.04 * top], showgrid=True, title_standoff=4, fixedrange=True)
     fig.update_layout(
-        yaxis2=dict(
-            overlaying='y',
-            side='right',
-            range=[0, 1.04 * max(1, max_used)],
-            showgrid=False,
-            tickvals=[0, max_used],
-            title=dict(text='codes used (dotted)', font=dict(color=INK, size=11), standoff=2),
-            fixedrange=True,
-        ),
+        yaxis2={
+            'overlaying': 'y',
+            'side': 'right',
+            'range': [0, 1.04 * max(1, max_used)],
+            'showgrid': False,
+            'tickvals': [0, max_used],
+            'title': {'text': 'codes used (dotted)', 'font': {'color': INK, 'size': 11}, 'standoff': 2},
+            'fixedrange': True,
+        },
         shapes=alpha_shapes(table, alpha),
         height=height,
-        margin=dict(l=52, r=54, t=44, b=44),
-        legend=dict(font_size=11, y=1.02, yanchor='bottom'),
+        margin={'l': 52, 'r': 54, 't': 44, 'b': 44},
+        legend_font_size=11,
+        legend_y=1.02,
+        legend_yanchor='bottom',
     )
     return fig
 
@@ -611,8 +672,8 @@ def alpha_shapes(table: pd.DataFrame, alpha: float | None) -> list[dict]:
     """Make the shape of a curve over alpha that marks one alpha; none if the table lacks it."""
     alphas, x = _alphas(table)
     at = [] if alpha is None else np.flatnonzero(np.isclose(alphas, alpha, rtol=1e-9, atol=0))
-    line = dict(y0=0, y1=1, yref='paper', name='chosen', line=dict(color=WRONG, width=2), type='line')
-    return [dict(line, x0=float(x[i]), x1=float(x[i])) for i in at[:1]]
+    line = {'type': 'line', 'name': 'chosen', 'y0': 0, 'y1': 1, 'yref': 'paper', 'line': {'color': WRONG, 'width': 2}}
+    return [{**line, 'x0': float(x[i]), 'x1': float(x[i])} for i in at[:1]]
 
 # %% ../../nbs/07_figures/07_importance.ipynb #f69ec060
 class _Column(NamedTuple):
@@ -671,12 +732,18 @@ def _drawn_rows(known: np.ndarray, places, selected) -> np.ndarray:
 def _point_ink(third: _Column | None, at) -> dict:
     "Colours of points: the palette for a category, the kit's scale for numbers"
     if third is None:
-        return dict(color=LINE)
+        return {'color': LINE}
     v = third.values[at]
     if third.names:
-        return dict(color=[category_color(int(x) if x == x else -1, len(third.names)) for x in v])
-    rim = dict(line=dict(width=0.7, color=MUTED), opacity=0.85)  # both ends of the scale are visible in both themes
-    return dict(color=v, colorscale=SEQUENTIAL, colorbar=color_bar(third.title), showscale=True) | rim
+        return {'color': [category_color(int(x) if x == x else -1, len(third.names)) for x in v]}
+    return {
+        'color': v,
+        'colorscale': SEQUENTIAL,
+        'colorbar': color_bar(third.title),
+        'showscale': True,
+        'opacity': 0.85,
+        'line': {'width': 0.7, 'color': MUTED},  # both ends of the scale are visible in both themes
+    }
 
 # %% ../../nbs/07_figures/07_importance.ipynb #fd010040
 def plot_code_factor(
@@ -731,7 +798,7 @@ def plot_code_factor(
             x=x.values[at].tolist(),
             y=jitter(y.values[at], 0.03 if y.names else 0.012).tolist(),
             mode='markers',
-            marker=dict(size=6, opacity=0.65, line=dict(width=0)) | _point_ink(third, at),
+            marker={'size': 6, 'opacity': 0.65, 'line': {'width': 0}, **_point_ink(third, at)},
             customdata=places[at].tolist(),
             hovertext=hover,
             hovertemplate='%{hovertext}<extra></extra>',
@@ -743,14 +810,15 @@ def plot_code_factor(
         caption += f'<br>{third.title}: {category_key(third.names)}'
     fig.update_xaxes(title=x.title, fixedrange=True)
     of_unit = f' ({unit})' if unit else ''
-    ticks = category_ticks([shortened(name, 16) for name in y.names])
-    fig.update_yaxes(title=shortened(y.title, 24) + of_unit, fixedrange=True, **ticks)
+    fig.update_yaxes(title=shortened(y.title, 24) + of_unit, fixedrange=True)
+    fig.update_yaxes(category_ticks([shortened(name, 16) for name in y.names]))
     fig.update_layout(
-        title=dict(text=caption, font_size=12),
+        title_text=caption,
+        title_font_size=12,
         height=height,
         showlegend=False,
         dragmode=False,
-        margin=dict(l=60, r=76 if has_bar else 10, t=28 + 18 * caption.count('<br>'), b=40),
+        margin={'l': 60, 'r': 76 if has_bar else 10, 't': 28 + 18 * caption.count('<br>'), 'b': 40},
     )
     fig = style(fig)
     if selected is not None:
@@ -760,7 +828,8 @@ def plot_code_factor(
 # %% ../../nbs/07_figures/07_importance.ipynb #99b2a6fe
 def _caption(drawn: np.ndarray, known: np.ndarray) -> str:
     "Count the points that are drawn, and the rows without a value"
-    n, episodes = int(known.sum()), drawn[:, 0]
+    n = int(known.sum())
+    episodes = drawn[:, 0]
     one_each = len(set(episodes)) == len(episodes) > 1
     what = 'rows' if episodes[0] < 0 else 'episodes' if one_each else 'steps'
     caption = f'{len(drawn):,} of {n:,} {what}, evenly spaced' if len(drawn) < n else f'{n:,} {what}'
@@ -770,9 +839,9 @@ def _caption(drawn: np.ndarray, known: np.ndarray) -> str:
 def point_shapes(fig: go.Figure, episode: int, t: int) -> list[dict]:
     """Make the shape that rings the point of a step; none if it is not drawn."""
     points = fig.data[0]
-    ring = dict(type='circle', name='chosen', line=dict(color=WRONG, width=3))
-    size = dict(xsizemode='pixel', ysizemode='pixel', x0=-8, x1=8, y0=-8, y1=8)
     for x, y, place in zip(points.x, points.y, points.customdata):
         if list(place[:2]) == [episode, t]:
-            return [ring | size | dict(xanchor=float(x), yanchor=float(y))]
+            ring = {'type': 'circle', 'name': 'chosen', 'line': {'color': WRONG, 'width': 3}}
+            ring |= {'xsizemode': 'pixel', 'ysizemode': 'pixel', 'x0': -8, 'x1': 8, 'y0': -8, 'y1': 8}
+            return [ring | {'xanchor': float(x), 'yanchor': float(y)}]
     return []

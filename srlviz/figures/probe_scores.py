@@ -11,7 +11,7 @@ __all__ = ['PAPER_METHODS', 'CATEGORY_ORDER', 'GAME_ORDER', 'FACTORS', 'PROBE_OR
 
 # %% ../../nbs/07_figures/05_probe_scores.ipynb #987b252b
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, partial
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -70,10 +70,10 @@ def ours_first(source: str) -> tuple:
     return source == 'paper', source
 
 
-GAME_ORDER = dict(source=ours_first, label=method_rank, task=lambda task: game_title(task))
+GAME_ORDER = {'source': ours_first, 'label': method_rank, 'task': lambda task: game_title(task)}
 FACTORS = 'factors'  # the group of the mean of all factors
-PROBE_ORDER = GAME_ORDER | dict(group=ranked([FACTORS, 'all', *CATEGORY_ORDER]), target=_natural)
-SOURCES = dict(srlviz='srlviz', paper='as printed in the paper')  # headings of panels
+PROBE_ORDER = {**GAME_ORDER, 'group': ranked([FACTORS, 'all', *CATEGORY_ORDER]), 'target': _natural}
+SOURCES = {'srlviz': 'srlviz', 'paper': 'as printed in the paper'}  # headings of panels
 
 # %% ../../nbs/07_figures/05_probe_scores.ipynb #ad4ee64f
 PROBE_COLUMNS = ('source', 'task', 'method', 'target', 'group', 'metric', 'value')
@@ -155,7 +155,7 @@ def method_words(method: str) -> str:
     parts = [shown_method(v.name)] + [f'{v.conditioning} codes'] * (v.name not in UNCONDITIONED)
     return ', '.join([*parts, *v.rest] + ['PPO data'] * (v.data == 'ppo'))
 
-
+# %% ../../nbs/07_figures/05_probe_scores.ipynb #2c24c6b7
 def label_order(methods: Sequence[str] = ()) -> Callable[[str], tuple]:
     """Return a key that sorts labels: those of `methods` first, in their order; others as their classes declare."""
     rank = {read_method(method).name: k for k, method in enumerate(methods)}
@@ -192,7 +192,7 @@ def method_headings(columns: Iterable[tuple]) -> dict[tuple, str]:
     """Return the headings of columns (source, label): the names of their methods."""
     return {column_method(key): shown_method(read_method(key[1]).name) for key in columns}
 
-
+# %% ../../nbs/07_figures/05_probe_scores.ipynb #2c4600b1
 def column_words(key: tuple, conditioning: bool = True) -> str:
     """Return the name of a column (source, label): `ST-DIM · std.`, or `ST-DIM · paper`; as `method_short`."""
     source, label = key
@@ -220,7 +220,8 @@ def column_notes(columns: Iterable[tuple]) -> str:
     return '; '.join(notes)
 
 # %% ../../nbs/07_figures/05_probe_scores.ipynb #4319f0e5
-_MIN_AGREEMENT, _MIN_FRAMES = 0.9, 20
+_MIN_AGREEMENT = 0.9  # share of frames in which label and OCAtari agree
+_MIN_FRAMES = 20
 
 
 @cache
@@ -241,7 +242,7 @@ def doubt_words(game: str, variable: str) -> str:
     share = _doubtful().get((game, variable))
     return '' if share is None else f'label and OCAtari agree within 4 pixels in {share:.0%} of frames only'
 
-# %% ../../nbs/07_figures/05_probe_scores.ipynb #096747d2
+# %% ../../nbs/07_figures/05_probe_scores.ipynb #de456a15
 def _group_sizes(picked: pd.DataFrame) -> dict[str, int]:
     "Category -> how many factors it has"
     factors = picked['target'].where(picked['target'] != 'mean')
@@ -266,18 +267,7 @@ def _row_words(key: tuple, game: str, sizes: Mapping[str, int]) -> str:
     is_total = group in ('all', FACTORS)
     return f'<b>{f"{game_title(game)}, mean of {_mean_of(group, sizes)}" if is_total else pretty(group)}</b>'
 
-
-def _tell(row: tuple, column: tuple, words: str, game: str, sizes: Mapping[str, int]) -> str:
-    "Add to the hover text what a mean is of, a doubt of the label, and the source of the paper's numbers"
-    group, target = row
-    words += f'<br>mean of {_mean_of(group, sizes)}' if target == 'mean' else ''
-    doubt = doubt_words(game, target)
-    words += f'<br>† {doubt}' if doubt else ''
-    if column[0] != 'paper':
-        return words
-    return words.replace('not measured', 'the paper gives no value per factor') + '<br>as printed in the paper'
-
-
+# %% ../../nbs/07_figures/05_probe_scores.ipynb #c09195c4
 def plot_probe_heatmap(
     scores: pd.DataFrame,
     *,
@@ -310,16 +300,27 @@ def plot_probe_heatmap(
     is_one = picked.loc[~is_mean, 'target'].nunique() == 1 and 'paper' not in set(picked['source'])
     picked = picked[~is_mean | (picked['group'] != '') & (not is_one)]  # means that repeat a number
     grid = by_method(score_grid(picked, ['group', 'target'], ['source', 'label'], PROBE_ORDER), methods)
-    of_cells, sizes = {}, _group_sizes(picked)
+    sizes = _group_sizes(picked)
     how = one_conditioning(grid.value.columns)
     notes = [f'{how} codes' if how else column_notes(grid.value)]
     notes += ['bold: means'] * bool({*sizes} - {''} and not is_one)
+    of_cells = {}
     for (factor, method), of_cell in (remarks or {}).items():
         of_cells |= {(*row, 'srlviz', method): of_cell for row in grid.value.index if row[1] == factor}
+
+    def tell(row: tuple, column: tuple, words: str) -> str:
+        group, target = row
+        words += f'<br>mean of {_mean_of(group, sizes)}' if target == 'mean' else ''
+        doubt = doubt_words(game, target)
+        words += f'<br>† {doubt}' if doubt else ''
+        if column[0] != 'paper':
+            return words
+        return words.replace('not measured', 'the paper gives no value per factor') + '<br>as printed in the paper'
+
     return plot_scores(
         grid,
         metric=metric,
-        tell=partial(_tell, game=game, sizes=sizes),
+        tell=tell,
         remarks=of_cells,
         selected=selected and [None, selected[0], 'srlviz', selected[1]],
         layout=ScoreLayout(
@@ -355,62 +356,70 @@ def value_words(values, names: Sequence[str] = ()) -> list[str]:
         words.append(str(names[int(v)]) if named else f'{v:g}')
     return words
 
-# %% ../../nbs/07_figures/05_probe_scores.ipynb #c624ec9e
+# %% ../../nbs/07_figures/05_probe_scores.ipynb #2205dd22
 _MAX_CROSSES = 120  # wrong steps with a cross and a line to the truth; more would hide the truth
 _BAND = 10  # pixels of the band of more wrong steps below the trace
 
 
-def _wrong_band(t, weight):
+def _wrong_band(t, weight) -> go.Scatter:
     """Draw wrong steps as a band on an axis of their own, the darker the larger the error."""
     return go.Scatter(
         x=t,
         y=np.zeros(len(t)),
         yaxis='y2',
         mode='markers',
-        marker=dict(symbol='line-ns', size=_BAND, opacity=0.35 + 0.65 * weight, line=dict(color=WRONG, width=1.5)),
+        marker_symbol='line-ns',
+        marker_size=_BAND,
+        marker_opacity=0.35 + 0.65 * weight,
+        marker_line_color=WRONG,
+        marker_line_width=1.5,
         showlegend=False,
         hoverinfo='skip',
     )
 
 
-def _wrong_answers(t, truth, predicted, names, spread):
+def _wrong_ties(t, truth, predicted) -> go.Scatter:
+    """Draw a line from each wrong prediction to the truth; of many, from the worst."""
+    worst = np.sort(np.argsort(-np.abs(predicted - truth), kind='stable')[:666])  # three points a line: at most 2,000
+    gap = np.full(len(worst), np.nan)
+    return go.Scatter(
+        x=np.c_[t[worst], t[worst], gap].ravel(),
+        y=np.c_[truth[worst], predicted[worst], gap].ravel(),
+        mode='lines',
+        line_color=WRONG,
+        line_width=1,
+        opacity=0.45,
+        showlegend=False,
+        hoverinfo='skip',
+    )
+
+
+def _wrong_answers(t, truth, predicted, names, spread) -> list[go.Scatter]:
     """Draw lines from wrong predictions to the truth, and these predictions; `spread` is the range of all values.
 
     Of more than `_MAX_CROSSES` wrong predictions there is a band in place of the lines, and dots in place of crosses.
     """
     error = np.abs(predicted - truth)
     weight = np.clip(4 * error / spread, 0, 1)  # 1 from a quarter of the range on
-    worst = np.sort(np.argsort(-error, kind='stable')[:666])  # three points a line: at most 2,000 points
-    gap = np.full(len(worst), np.nan)
-    words = np.c_[value_words(predicted, names), value_words(truth, names), [f'{e:g}' for e in error]]
+    if len(t) > _MAX_CROSSES:
+        ties = _wrong_band(t, weight)
+        marker = {'size': 3, 'opacity': 0.5, 'symbol': 'circle', 'line_width': 0}
+    else:
+        ties = _wrong_ties(t, truth, predicted)
+        marker = {'size': 3 + 5 * weight, 'opacity': 0.45 + 0.55 * weight, 'symbol': 'x-thin', 'line_width': 1.5}
     off = '' if len(names) else ', off by %{customdata[2]}'
-    crosses = dict(size=3 + 5 * weight, opacity=0.45 + 0.55 * weight, symbol='x-thin', line_width=1.5)
-    dots = dict(size=3, opacity=0.5, symbol='circle', line_width=0)
-    is_many = len(t) > _MAX_CROSSES
-    return [
-        _wrong_band(t, weight)
-        if is_many
-        else go.Scatter(
-            x=np.c_[t[worst], t[worst], gap].ravel(),
-            y=np.c_[truth[worst], predicted[worst], gap].ravel(),
-            mode='lines',
-            line=dict(color=WRONG, width=1),
-            opacity=0.45,
-            showlegend=False,
-            hoverinfo='skip',
-        ),
-        go.Scatter(
-            x=t,
-            y=predicted,
-            mode='markers',
-            name='wrong',
-            marker=dict(dots if is_many else crosses, color=WRONG, line_color=WRONG),
-            customdata=words,
-            hovertemplate='predicted %{customdata[0]} for %{customdata[1]}' + off + '<extra></extra>',
-        ),
-    ]
+    answers = go.Scatter(
+        x=t,
+        y=predicted,
+        mode='markers',
+        name='wrong',
+        marker={**marker, 'color': WRONG, 'line_color': WRONG},
+        customdata=np.c_[value_words(predicted, names), value_words(truth, names), [f'{e:g}' for e in error]],
+        hovertemplate='predicted %{customdata[0]} for %{customdata[1]}' + off + '<extra></extra>',
+    )
+    return [ties, answers]
 
-
+# %% ../../nbs/07_figures/05_probe_scores.ipynb #87d621d9
 def _answers_over_time(t, truth, predicted, names=()):
     """Draw lines from wrong predictions to the truth, right predictions, wrong predictions, and the truth."""
     bad = truth != predicted
@@ -421,7 +430,8 @@ def _answers_over_time(t, truth, predicted, names=()):
         y=predicted[~bad],
         mode='markers',
         name='right',
-        marker=dict(color=LINE, size=5),
+        marker_color=LINE,
+        marker_size=5,
         hovertemplate='predicted the same<extra></extra>',
     )
     line = go.Scatter(
@@ -430,7 +440,9 @@ def _answers_over_time(t, truth, predicted, names=()):
         mode='lines',
         name='true',
         legendrank=1,
-        line=dict(color=INK, width=1.5, shape='hv'),
+        line_color=INK,
+        line_width=1.5,
+        line_shape='hv',
         text=value_words(truth, names),
         hovertemplate='true %{text}<extra></extra>',
     )
@@ -448,7 +460,7 @@ def _second_answers(t, truth, predicted, method, names=()):
         y=predicted[bad],
         mode='markers',
         name=f'{pretty(method)} wrong',
-        marker=dict(color=colour, size=8, symbol='diamond-open', line=dict(color=colour, width=1.5)),
+        marker={'color': colour, 'size': 8, 'symbol': 'diamond-open', 'line': {'color': colour, 'width': 1.5}},
         text=value_words(predicted[bad], names),
         hovertemplate=f'{pretty(method)} %{{text}}<extra></extra>',
     )
@@ -484,18 +496,21 @@ def plot_probe_trace(
     names : of the values 0, 1, 2, ... of a category
     at : a step to mark
     """
-    truth, predicted = np.asarray(truth, float), np.asarray(predicted, float)
+    truth = np.asarray(truth, float)
+    predicted = np.asarray(predicted, float)
     second = None if against is None else np.asarray(against, float)
     if truth.shape != predicted.shape or truth.ndim != 1 or (second is not None and second.shape != truth.shape):
         shapes = f'{truth.shape}, {predicted.shape}' + ('' if second is None else f' and {second.shape}')
         raise ValueError(f"truth, predicted and against are (N,) of one length, got {shapes}")
     t = np.arange(len(truth)) if t is None else np.asarray(t)
-    summary, miss = _exact(truth, predicted), 0 if len(names) else median_miss(truth, predicted)
+    summary = _exact(truth, predicted)
+    miss = 0 if len(names) else median_miss(truth, predicted)
     if second is not None:
         summary = f'{pretty(method)} {summary}; {pretty(against_method)} {_exact(truth, second)}'
     elif miss:
         summary += f', half of the others within {miss:g}'
-    summary = summary if episode is None else f'in this episode {summary}'
+    if episode is not None:
+        summary = f'in this episode {summary}'
     if second is None:
         keep = _thin(truth, predicted) if len(truth) else np.arange(0)
     else:
@@ -505,24 +520,39 @@ def plot_probe_trace(
     traces = _answers_over_time(t, truth, predicted, names)
     fig = go.Figure([*traces, _second_answers(t, truth, second, against_method, names)])
     if at is not None:
-        fig.add_vline(at, line=dict(color=WRONG, width=2))
+        fig.add_vline(at, line_color=WRONG, line_width=2)
     where = f', episode {episode}' if episode is not None else ''
     title = f'<b>{factor}</b> predicted from {pretty(method)}{where}<br><sub>{summary}</sub>' if method else factor
     ends = [t.min() - 0.5, t.max() + 0.5] if len(t) else None
     fig.update_xaxes(title='step t', showgrid=False, range=ends)
-    fig.update_yaxes(title='' if len(names) else 'value', **category_ticks(names))
+    fig.update_yaxes(title='' if len(names) else 'value')
+    fig.update_yaxes(category_ticks(names))
     top = 72 if second is None else 90
     if traces[0].yaxis == 'y2':
         share = _BAND / max(height - top - 38, 40)
         fig.update_yaxes(domain=[1.5 * share, 1])
-        look = dict(tickvals=[0], ticktext=['wrong'], tickfont_size=11, showgrid=False, range=[-1, 1], fixedrange=True)
-        fig.update_layout(yaxis2=dict(domain=[0, share], anchor='x', **look), xaxis_anchor='y2')
+        fig.update_layout(
+            xaxis_anchor='y2',
+            yaxis2={
+                'anchor': 'x',
+                'domain': [0, share],
+                'range': [-1, 1],
+                'tickvals': [0],
+                'ticktext': ['wrong'],
+                'tickfont_size': 11,
+                'showgrid': False,
+                'fixedrange': True,
+            },
+        )
     fig.update_layout(
         height=height,
         hovermode='x unified',
         hoverdistance=-1,
-        margin=dict(l=56, r=12, t=top, b=38),
-        title=dict(text=title, font_size=14),
-        legend=dict(y=1.0, x=0, font_size=12),
+        margin={'l': 56, 'r': 12, 't': top, 'b': 38},
+        title_text=title,
+        title_font_size=14,
+        legend_y=1.0,
+        legend_x=0,
+        legend_font_size=12,
     )
     return style(fig)

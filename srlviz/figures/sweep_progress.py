@@ -46,7 +46,9 @@ def plot_progress(runs: pd.DataFrame, left: float = np.nan) -> go.Figure:
     ----------
     runs : table of runs;  left : seconds until all have ended, NaN if unknown
     """
-    fig, counts, total = go.Figure(), runs['status'].value_counts(), len(runs)
+    counts = runs['status'].value_counts()
+    total = len(runs)
+    fig = go.Figure()
     for status, colour in _STATUS_COLORS.items():
         n = int(counts.get(status, 0))
         if n:
@@ -55,7 +57,8 @@ def plot_progress(runs: pd.DataFrame, left: float = np.nan) -> go.Figure:
                 y=[''],
                 orientation='h',
                 name=f'{status} {n:,}',
-                marker=dict(color=colour, pattern_shape='/' if status == 'failed' else ''),
+                marker_color=colour,
+                marker_pattern_shape='/' if status == 'failed' else '',
                 hovertemplate=f'{n:,} of {total:,} {status}<extra></extra>',
             )
     title = f'{int(counts.get("done", 0)):,} of {total:,} trials done'
@@ -66,15 +69,19 @@ def plot_progress(runs: pd.DataFrame, left: float = np.nan) -> go.Figure:
         height=104,
         bargap=0,
         title=title,
-        margin=dict(l=12, r=12, t=56, b=6),
-        xaxis=dict(visible=False, range=[0, max(1, total)]),
-        yaxis=dict(visible=False),
-        legend=dict(y=1.02, traceorder='normal'),
+        margin={'l': 12, 'r': 12, 't': 56, 'b': 6},
+        xaxis_visible=False,
+        xaxis_range=[0, max(1, total)],
+        yaxis_visible=False,
+        legend_y=1.02,
+        legend_traceorder='normal',
     )
     return style(fig)
 
 # %% ../../nbs/07_figures/06_sweep_progress.ipynb #9032eed0
-_MAX_POINTS, _MAX_POINTS_OF_FIGURE, _MAX_NAMED = 2000, 60_000, 8
+_MAX_POINTS = 2000  # of a curve
+_MAX_POINTS_OF_FIGURE = 60_000
+_MAX_NAMED = 8  # groups in the legend
 
 
 def _settings(runs: pd.DataFrame, names: Sequence[str]) -> list[str]:
@@ -96,7 +103,8 @@ def _run_groups(runs: pd.DataFrame) -> list[str]:
 
 def _joined_curves(rows: pd.DataFrame, max_points: int) -> pd.DataFrame:
     "Join the curves of several runs with gaps between them, decimated"
-    parts, each = [], max(4, max_points // rows['key'].nunique() - 1)
+    each = max(4, max_points // rows['key'].nunique() - 1)
+    parts = []
     for _, run in rows.groupby('key', sort=False):
         parts += [run.iloc[decimate(run['value'], each)], pd.DataFrame([{'value': np.nan}])]
     return pd.concat(parts[:-1], ignore_index=True)
@@ -139,7 +147,8 @@ def plot_run_curves(curves: pd.DataFrame, runs: pd.DataFrame, name: str, *, key:
             mode='lines+markers' if len(part) < 3 else 'lines',
             name='this run' if stands_out else words,
             showlegend=bool(group) and i < _MAX_NAMED and len(groups) > 1 and not stands_out,
-            line=dict(color=CATEGORIES[order.index(group) % len(CATEGORIES)], width=3 if stands_out else 1.5),
+            line_color=CATEGORIES[order.index(group) % len(CATEGORIES)],
+            line_width=3 if stands_out else 1.5,
             opacity=1 if stands_out else 0.25 if key else 0.85,
             hovertemplate=f'<b>{words}</b><br>step %{{x:,}}<br>%{{y:.4g}}<extra>%{{customdata}}</extra>',
         )
@@ -157,10 +166,11 @@ def _as_curves(fig: go.Figure, name: str, n: int, groups: Sequence[str]) -> go.F
     fig.update_layout(
         title=f'{pretty(name)} <span style="font-size:12px;color:{MUTED}">{words}</span>',
         height=380 + 18 * lines,
-        margin=dict(t=44, b=60 + 18 * lines, r=12),
-        xaxis=dict(title='step', rangemode='tozero'),
-        yaxis=dict(title=pretty(name)),
-        legend=dict(orientation='h', x=0, yref='container', y=0.01, yanchor='bottom', font_size=11),
+        margin={'t': 44, 'b': 60 + 18 * lines, 'r': 12},
+        xaxis_title='step',
+        xaxis_rangemode='tozero',
+        yaxis_title=pretty(name),
+        legend={'orientation': 'h', 'x': 0, 'yref': 'container', 'y': 0.01, 'yanchor': 'bottom', 'font_size': 11},
     )
     return style(fig)
 
@@ -178,11 +188,18 @@ def plot_failures(runs: pd.DataFrame) -> go.Figure:
     """Draw a table of the 12 most frequent errors of failed trials."""
     table = _count_failures(runs)
     shown = table.head(12)
-    look = dict(align='left', fill_color='rgba(0,0,0,0)', line_color=MUTED, font=dict(color=INK, size=12))
     cells = [shown['trials'], shown['error'].str.slice(0, 300), shown['parameters'].str.slice(0, 120)]
-    header = dict(values=['<b>trials</b>', '<b>error</b>', '<b>for example</b>'], **look)
-    fig = go.Figure(go.Table(columnwidth=[1, 7, 4], header=header, cells=dict(values=cells, height=26, **look)))
-    n, kinds = int(table['trials'].sum()), len(table)
+    drawn = go.Table(
+        columnwidth=[1, 7, 4],
+        header_values=['<b>trials</b>', '<b>error</b>', '<b>for example</b>'],
+        cells_values=cells,
+        cells_height=26,
+    )
+    for part in drawn.header, drawn.cells:
+        part.update(align='left', fill_color='rgba(0,0,0,0)', line_color=MUTED, font_color=INK, font_size=12)
+    fig = go.Figure(drawn)
+    n = int(table['trials'].sum())
+    kinds = len(table)
     title = f'{n:,} trial{"s" * (n != 1)} failed' + (f', with {kinds} different errors' if kinds > 1 else '')
-    fig.update_layout(title=title, height=110 + 40 * max(1, len(shown)), margin=dict(l=12, r=12, t=44, b=8))
+    fig.update_layout(title=title, height=110 + 40 * max(1, len(shown)), margin={'l': 12, 'r': 12, 't': 44, 'b': 8})
     return style(fig)

@@ -8,7 +8,7 @@ __all__ = ['probe']
 # %% ../../nbs/09_studies/05_quick.ipynb #a5a84b3a
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import gymnasium
@@ -38,7 +38,8 @@ from .methods import Method, check_arguments, find_methods
 from .probe_callback import PolicyEncoder, environment_of, is_sb3
 
 # %% ../../nbs/09_studies/05_quick.ipynb #d1ad53ff
-_EPISODES, _MAX_STEPS = 50, 200  # that are played in an environment
+_EPISODES = 50  # that are played in an environment
+_MAX_STEPS = 200  # of one of them
 
 
 def _is_environment(data) -> bool:
@@ -112,7 +113,8 @@ def _prepare_factors(recording: Recording, seed: int = 0) -> tuple[Recording, di
     used = recording[recording.split != '']
     table = used.steps()
     split = used.split[table['episode']]
-    codings, left_out = {}, {}
+    codings = {}
+    left_out = {}
     for f in recording.factors:
         known = table[f.name].notna()
         empty = [s for s in dict.fromkeys(split.tolist()) if not known[split == s].any()]
@@ -147,14 +149,15 @@ def _prepare_factors(recording: Recording, seed: int = 0) -> tuple[Recording, di
 
 def _with_codings(recording: Recording, codings: Mapping) -> Recording:
     "Return a recording with factors as whole numbers; episodes are not wrapped if every factor stays as it is."
-    factors, coded = [], {}
+    factors = []
+    coded = {}
     for f in recording.factors:
         if f.name in codings:
             coding, names = codings[f.name]
             is_same = coding in ('as it is', 'number')
             coded[f.name] = ('as it is', ()) if is_same else (coding, names)
             kind = 'continuous' if coding == 'number' else 'categorical'
-            factors.append(replace(f, kind=kind) if is_same else replace(f, kind=kind, names=names))
+            factors.append(replace(f, kind=kind, names=f.names if is_same else names))
     if all(coding == 'as it is' for coding, _ in coded.values()):
         return recording.replace(factors=factors)
     with suppress(OSError):
@@ -166,11 +169,92 @@ def _record_game(game, frames, policy, version, seed, out, progress) -> Recordin
     "Record a game; split it by episodes, drop variables of low entropy and duplicate test frames."
     folder = None if out is None else inside(out, f'recordings/{game_name(game)}-{frames}-seed{seed}')
     n_jobs = None if isinstance(policy, str) else 1  # an agent with its own emulator cannot be sent to processes
-    options = dict(version=version, out=folder, n_jobs=n_jobs, progress=progress)
-    recording = record_atari(game, frames, policy, seed, **options)
+    recording = record_atari(game, frames, policy, seed, version=version, out=folder, n_jobs=n_jobs, progress=progress)
     return drop_duplicates(prune_factors(split_episodes(recording, seed, probe=0.7, valid=0.1, test=0.2)))
 
+# %% ../../nbs/09_studies/05_quick.ipynb #2fffe814
+@dataclass(frozen=True)
+class _Reading:
+    "How networks and functions read frames or rows; see `as_encoder`"
+
+    size: tuple[int, int] | None = None
+    stack: int = 1
+    scale: float | None = 255
+    layout: str = 'NCHW'
+    inputs: str | None = None
+    layer: str | None = None
+
+    def encoder_of(self, net):
+        "The encoder of a network, a function, or a model of stable-baselines3; anything else is returned as it is"
+        if is_sb3(net):
+            given = {'size': self.size is not None, 'inputs': self.inputs is not None, 'stack': self.stack != 1}
+            kind = type(net).__name__
+            for name, is_given in given.items():
+                if is_given:
+                    raise ValueError(f"{name}= is for networks; a {kind} reads what its environment gives")
+            return PolicyEncoder(net, self.layer)
+        is_function = callable(net) and not isinstance(net, type) and not hasattr(net, 'encode')
+        if self.layer is not None and not is_function:
+            raise ValueError(f"layer={self.layer!r} needs a torch module, which has layers; got {net!r:.80}")
+        if not is_function:
+            return net
+        return as_encoder(
+            net,
+            size=self.size,
+            stack=self.stack,
+            scale=self.scale,
+            layout=self.layout,
+            inputs=self.inputs,
+            layer=self.layer,
+        )
+
+
+def _methods_of(net, reading: _Reading) -> Sequence[Method]:
+    "The methods of a network, of the name of a method, or of a mapping of such"
+    if isinstance(net, Mapping):
+        if not net:
+            raise ValueError("net is an empty mapping; give a network, or name -> network")
+        return find_methods({name: reading.encoder_of(x) for name, x in net.items()})
+    encoder = reading.encoder_of(net)
+    return find_methods([net] if encoder is net else {'net': encoder})
+
+
+def _for_steps(method: Method, recording: Recording) -> Method:
+    "A method that codes steps, if factors are of steps and it is the name of a reference that codes whole episodes."
+    if method.cls is NamedReference and method.name == 'true_state':
+        raise ValueError(
+            "'true_state' is the factors themselves, as a row of srlviz.scorecard; a probe of it says nothing"
+        )
+    of_steps = any(np.shape(recording[0].factors[f.name]) for f in recording.factors)
+    is_of_episodes = getattr(method.cls, 'level', 'step') == 'episode' and method.instance is None
+    if of_steps and is_of_episodes and method.name in REFERENCES:
+        return Method(method.name, NamedReference, dict(name=method.name), builtin=False)
+    return method
+
 # %% ../../nbs/09_studies/05_quick.ipynb #56e22bc9
+def _notes(results: Results, prepared: Recording, numbers: Sequence[Factor], given: Recording | None) -> list[str]:
+    "What a reader has to know of the factors"
+    from srlviz.figures.probe_scores import doubt_words
+
+    notes = []
+    task = results.tasks[0]
+    if any(w['kind'] == 'not converged' for a in results.answers.values() for w in a.warnings):
+        notes.append('arguments of the probe are given as probing=dict(epochs=200)')
+    decided = {f.name for f in given.factors if f.by_values} if given is not None else set()
+    in_order = [f.name for f in numbers if f.name in decided and prepared[0].factors[f.name].dtype.kind in 'iu']
+    if in_order:
+        classes = {name: 'class' for name in in_order}
+        notes.append(f"whole numbers in order, taken as numbers; as classes: factors={classes}")
+    for f in prepared.factors:
+        doubt = doubt_words(task, f.name)
+        if doubt:
+            notes.append(f'{f.name}: {doubt}')
+    words = prepared.observed_words([f.name for f in prepared.factors])
+    if words:
+        notes.append(words)
+    return notes
+
+
 def probe(
     net: nn.Module | Callable | Mapping,
     data=None,
@@ -243,8 +327,8 @@ def probe(
     check_whole(seed, 'seed')
     if out is not None:
         as_path(out, 'out')
-    reads = dict(size=size, stack=stack, scale=scale, layout=layout, inputs=inputs, layer=layer)
-    methods = _named_methods(net, reads)
+    reading = _Reading(size=size, stack=stack, scale=scale, layout=layout, inputs=inputs, layer=layer)
+    methods = {m.name: m for m in _methods_of(net, reading)}
     own = [*methods]
     for m in find_methods(baselines):
         methods.setdefault(m.name, m)
@@ -252,9 +336,13 @@ def probe(
     check_probing(norms, probing)  # before anything is recorded
     probing = dict(probing or {})
     if data is None and game is None:
-        models = [x for x in (net.values() if isinstance(net, Mapping) else [net]) if is_sb3(x)]
-        data = environment_of(models[0]) if models else None
-    of_game = dict(frames=frames, version=version) | (dict(policy=policy) if not _is_environment(data) else {})
+        nets = net.values() if isinstance(net, Mapping) else [net]
+        models = [x for x in nets if is_sb3(x)]
+        if models:
+            data = environment_of(models[0])
+    of_game = {'frames': frames, 'version': version}
+    if not _is_environment(data):
+        of_game['policy'] = policy
     unused = [name for name, value in of_game.items() if value is not None]
     if game is None and unused:
         raise ValueError(f"{', '.join(unused)} say how a game is recorded, and there is no game; leave them out")
@@ -265,11 +353,15 @@ def probe(
     if (recording is None) == (game is None):
         raise ValueError("give either game='pong' or data: a recording, a table, a path, or an environment")
     if game is not None:
-        prepared, left_out = _record_game(game, frames, policy, version, seed, out, progress), {}
-        study, task, how = 'atari', game_name(game), dict(n_classes=256)
+        prepared = _record_game(game, frames, policy, version, seed, out, progress)
+        left_out = {}
+        study = 'atari'
+        task = game_name(game)
+        how = {'n_classes': 256}
     else:
         prepared, left_out = _prepare_factors(recording, seed)
-        study, task = 'own', prepared.name or 'own'
+        study = 'own'
+        task = prepared.name or 'own'
         how = {name: value for name, value in LinearProbe.defaults.items() if name != 'norm'}
         methods = {m.name: _for_steps(m, prepared) for m in methods.values()}
     classes = [f for f in prepared.factors if f.kind == 'categorical' or game is not None]
@@ -298,60 +390,3 @@ def probe(
     results = without_doubles(results)
     notes = {task: [*results.notes[task], *_notes(results, prepared, numbers, recording)]}
     return replace(results, left_out={(task, name): reason for name, reason in left_out.items()}, notes=notes)
-
-
-def _notes(results: Results, prepared: Recording, numbers: Sequence[Factor], given: Recording | None) -> list[str]:
-    "What a reader has to know of the factors"
-    from srlviz.figures.probe_scores import doubt_words
-
-    notes, task = [], results.tasks[0]
-    if any(w['kind'] == 'not converged' for a in results.answers.values() for w in a.warnings):
-        notes.append('arguments of the probe are given as probing=dict(epochs=200)')
-    decided = {f.name for f in given.factors if f.by_values} if given is not None else set()
-    in_order = [f.name for f in numbers if f.name in decided and prepared[0].factors[f.name].dtype.kind in 'iu']
-    if in_order:
-        classes = {name: 'class' for name in in_order}
-        notes.append(f"whole numbers in order, taken as numbers; as classes: factors={classes}")
-    for f in prepared.factors:
-        doubt = doubt_words(task, f.name)
-        notes += [f'{f.name}: {doubt}'] if doubt else []
-    words = prepared.observed_words([f.name for f in prepared.factors])
-    return notes + ([words] if words else [])
-
-# %% ../../nbs/09_studies/05_quick.ipynb #40adedb1
-def _named_methods(net, options) -> dict:
-    "name -> Method; networks and functions read frames as `options` state"
-
-    def method(x):
-        if is_sb3(x):
-            own = [k for k in ('size', 'inputs') if options[k] is not None]
-            own += ['stack'] if options['stack'] != 1 else []
-            if own:
-                raise ValueError(f"{own[0]}= is for networks; a {type(x).__name__} reads what its environment gives")
-            return PolicyEncoder(x, options['layer'])
-        is_function = callable(x) and not isinstance(x, type) and not hasattr(x, 'encode')
-        if options['layer'] is not None and not is_function:
-            raise ValueError(f"layer={options['layer']!r} needs a torch module, which has layers; got {x!r:.80}")
-        return as_encoder(x, **options) if is_function else x
-
-    if isinstance(net, Mapping):
-        if not net:
-            raise ValueError("net is an empty mapping; give a network, or name -> network")
-        found = find_methods({name: method(x) for name, x in net.items()})
-    else:
-        encoder = method(net)
-        found = find_methods([net] if encoder is net else {'net': encoder})
-    return {m.name: m for m in found}
-
-
-def _for_steps(method: Method, recording: Recording) -> Method:
-    "A method that codes steps, if factors are of steps and it is the name of a reference that codes whole episodes."
-    if method.cls is NamedReference and method.name == 'true_state':
-        raise ValueError(
-            "'true_state' is the factors themselves, as a row of srlviz.scorecard; a probe of it says nothing"
-        )
-    of_steps = any(np.shape(recording[0].factors[f.name]) for f in recording.factors)
-    is_of_episodes = getattr(method.cls, 'level', 'step') == 'episode' and method.instance is None
-    if of_steps and is_of_episodes and method.name in REFERENCES:
-        return Method(method.name, NamedReference, dict(name=method.name), builtin=False)
-    return method

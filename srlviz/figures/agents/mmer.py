@@ -36,10 +36,10 @@ _NAVIGATION = ('LabyrinthEscape', 'LabyrinthExplore')
 _REFERENCES = {'random': 'random play', 'oracle': 'oracle'}
 _NOT_COMPARABLE = 'paper, not comparable'
 MARKS = {  # series -> its marker
-    'ours': dict(size=10),
-    'each trial': dict(size=5, color=INK, opacity=0.75),
-    'paper': dict(symbol='diamond-open', size=9),
-    _NOT_COMPARABLE: dict(symbol='x-thin-open', size=9),
+    'ours': {'size': 10},
+    'each trial': {'size': 5, 'color': INK, 'opacity': 0.75},
+    'paper': {'symbol': 'diamond-open', 'size': 9},
+    _NOT_COMPARABLE: {'symbol': 'x-thin-open', 'size': 9},
 }
 
 
@@ -63,6 +63,16 @@ def _task_rank(task: str) -> tuple:
     "A key that sorts tasks by environment, then by difficulty"
     name, _, level = task.rpartition('-')
     return (name, LEVELS.index(level)) if level in LEVELS else (task, 0)
+
+# %% ../../../nbs/07_figures/agents/02_mmer.ipynb #8a03e365
+def _check_one_budget(rows: pd.DataFrame) -> None:
+    "Refuse returns of one memory on one task after different numbers of steps: their mean says nothing"
+    rows = rows[~rows['metric'].isin(['epoch_return', 'episodes'])]
+    budgets = rows.groupby(['source', 'label', 'task'], observed=True)['budget'].unique()
+    for (_, label, task), found in budgets.items():
+        if len(found) > 1:
+            steps = ' and '.join(f'{n:,.0f}' for n in sorted(found))
+            raise ValueError(f"{label} on {task} has returns of several budgets, {steps} steps; give rows of one")
 
 
 def pick_returns(
@@ -93,37 +103,31 @@ def pick_returns(
     check_columns(scores, ('source', 'task', 'method', 'seed', 'target', 'metric', 'value'), 'scores')
     metrics = [metric] if isinstance(metric, str) else list(metric)
     of_returns = scores['target'] == 'return'
-    rows = scores[of_returns & scores['metric'].isin(metrics) & ~scores['method'].isin(list(_REFERENCES))]
+    rows = scores[of_returns & scores['metric'].isin(metrics) & ~scores['method'].isin(list(_REFERENCES))].copy()
     for column in ('task', 'method'):
         names = {name: srlviz_name(name) for name in rows[column].unique()}
-        rows = rows.assign(**{column: rows[column].map(names).astype(object)})
+        rows[column] = rows[column].map(names).astype(object)
     budget = rows['budget'] if 'budget' in rows else 0  # differs between epochs, and must not split a method
     rows = with_labels(rows.assign(budget=0)).assign(budget=budget)
     if not len(rows):
         known = ', '.join(sorted(scores.loc[of_returns, 'metric'].unique())) or 'none'
         raise ValueError(f"no {', '.join(metrics)}; the table holds these metrics of returns: {known}")
     _check_one_budget(rows)
-    tasks = tasks if tasks is None else [srlviz_name(t) for t in tasks]
+    if tasks is not None:
+        tasks = [srlviz_name(t) for t in tasks]
     check_names('task', tasks, sorted(rows['task'].unique(), key=_task_rank))
     check_names('memory', methods, sorted({*rows['label'], *rows['method']}, key=memory_rank))
-    rows = rows if tasks is None else rows[rows['task'].isin(tasks)]
-    rows = rows if methods is None else rows[rows['label'].isin(methods) | rows['method'].isin(methods)]
+    if tasks is not None:
+        rows = rows[rows['task'].isin(tasks)]
+    if methods is not None:
+        rows = rows[rows['label'].isin(methods) | rows['method'].isin(methods)]
     if not len(rows):
         raise ValueError(f"no {', '.join(metrics)} for this choice of tasks and methods")
     return rows
 
-
-def _check_one_budget(rows: pd.DataFrame) -> None:
-    "Refuse returns of one memory on one task after different numbers of steps: their mean says nothing"
-    rows = rows[~rows['metric'].isin(['epoch_return', 'episodes'])]
-    budgets = rows.groupby(['source', 'label', 'task'], observed=True)['budget'].unique()
-    for (_, label, task), found in budgets.items():
-        if len(found) > 1:
-            steps = ' and '.join(f'{n:,.0f}' for n in sorted(found))
-            raise ValueError(f"{label} on {task} has returns of several budgets, {steps} steps; give rows of one")
-
 # %% ../../../nbs/07_figures/agents/02_mmer.ipynb #61c0aa02
-_EPOCH_STEPS, _PAPER_EPOCHS = 65_536, 229  # Morad et al. (2023), Table 2: steps of an epoch, epochs of 15 million steps
+_EPOCH_STEPS = 65_536  # Morad et al. (2023), Table 2
+_PAPER_EPOCHS = 229  # of 15 million steps
 _PAPER_TRIALS = 3
 
 
@@ -172,7 +176,7 @@ def _changed_cells(tasks: Sequence[str], labels: Sequence[str]) -> pd.DataFrame:
     return pd.DataFrame(columns, index=list(tasks), dtype=bool)
 
 # %% ../../../nbs/07_figures/agents/02_mmer.ipynb #56b9b906
-RETURN_ORDER = dict(task=_task_rank, label=memory_rank)
+RETURN_ORDER = {'task': _task_rank, 'label': memory_rank}
 
 
 def _task_grid(rows: pd.DataFrame) -> ScoreGrid:
@@ -279,7 +283,8 @@ def plot_returns_heatmap(
     Each cell carries `customdata` (task, show, memory); a mean's task is None.
     """
     grid = _returns_grid(scores, show=show, metric=metric, tasks=tasks, methods=methods)
-    labels, tasks = list(grid.value), list(grid.value.index)
+    labels = list(grid.value)
+    tasks = list(grid.value.index)
     changed = _changed_cells(tasks, labels)
     kept = grid.value
     left_out = []
@@ -331,10 +336,14 @@ def plot_returns_heatmap(
     )
     dots = cell_boxes(fig, lambda cell: (cell[0], cell[2]) in marked)
     if dots:
-        x = [right - 0.13 for _, right, _, _ in dots]
-        y = [top + 0.2 for _, _, top, _ in dots]
-        marker = dict(size=5, color='#ffffff', line=dict(color='#000000', width=1))
-        fig.add_scatter(x=x, y=y, mode='markers', marker=marker, hoverinfo='skip', showlegend=False)
+        fig.add_scatter(
+            x=[right - 0.13 for _, right, _, _ in dots],
+            y=[top + 0.2 for _, _, top, _ in dots],
+            mode='markers',
+            marker={'size': 5, 'color': '#ffffff', 'line': {'color': '#000000', 'width': 1}},
+            hoverinfo='skip',
+            showlegend=False,
+        )
     return fig
 
 # %% ../../../nbs/07_figures/agents/02_mmer.ipynb #c95e5860
@@ -362,9 +371,17 @@ def _paper_marks(printed: ScoreGrid, labels: Sequence[str]) -> pd.DataFrame:
             why = _why_not_comparable(task, label) if labels else ''
             hover = f'<b>{task}</b><br>{label} (paper)<br>MMER <b>{number(value, 3)}</b> ± {spread:.3f}'
             hover += f'<br>not comparable with ours: {why}' if why else ''
-            series = _NOT_COMPARABLE if why else 'paper'
-            row = dict(label=label, series=series, hover=hover, data=[task, 'paper', label])
-            rows.append(row | dict(value=value, low=value - spread, high=value + spread))
+            rows.append(
+                {
+                    'label': label,
+                    'series': _NOT_COMPARABLE if why else 'paper',
+                    'value': value,
+                    'low': value - spread,
+                    'high': value + spread,
+                    'hover': hover,
+                    'data': [task, 'paper', label],
+                }
+            )
     return pd.DataFrame(rows)
 
 
@@ -375,10 +392,10 @@ def _our_marks(rows: pd.DataFrame, task: str, metric: str) -> pd.DataFrame:
         values = part['value'].to_numpy(float)
         n = len(values)
         words = f'{metric_label(metric)} <b>{number(values.mean(), 3)}</b>, {n} trial{"s" * (n > 1)}'
-        mark = dict(label=m, series='ours', hover=f'<b>{task}</b><br>{m}<br>{words}', data=[task, 'ours', m])
-        marks.append(mark | dict(value=values.mean()))
+        mark = {'label': m, 'hover': f'<b>{task}</b><br>{m}<br>{words}', 'data': [task, 'ours', m]}
+        marks.append({**mark, 'series': 'ours', 'value': values.mean()})
         if n > 1:
-            marks += [mark | dict(series='each trial', value=v) for v in values]
+            marks += [{**mark, 'series': 'each trial', 'value': v} for v in values]
     return pd.DataFrame(marks)
 
 
@@ -444,16 +461,22 @@ def plot_return_bars(
     )
 
 # %% ../../../nbs/07_figures/agents/02_mmer.ipynb #2060d4ed
-def _curve_table(scores: pd.DataFrame, *, best: bool = False, **chosen) -> pd.DataFrame:
+def _curve_table(
+    scores: pd.DataFrame,
+    *,
+    best: bool = False,
+    tasks: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+) -> pd.DataFrame:
     """Make a table of learning curves: task, label, budget (steps), value (mean over trials), low, high, trials.
 
     Parameters
     ----------
     scores : a score table with the metric `epoch_return`
     best : whether to take the largest value of each trial so far
-    chosen : tasks, methods, as in `pick_returns`
+    tasks, methods : as in `pick_returns`
     """
-    rows = pick_returns(scores, 'epoch_return', **chosen)
+    rows = pick_returns(scores, 'epoch_return', tasks=tasks, methods=methods)
     rows = rows[rows['source'] != 'paper'].sort_values('budget', kind='stable')
     if best:
         rows = rows.assign(value=rows.groupby(['task', 'label', 'seed'], sort=False)['value'].cummax())
@@ -484,7 +507,7 @@ def plot_return_curves(
     tasks = [tasks] if isinstance(tasks, str) else tasks
     table = _curve_table(scores, best=best, tasks=tasks, methods=methods)
     table = table.sort_values('task', key=lambda t: t.map(_task_rank), kind='stable')
-    table = table.rename(columns=dict(task='panel', budget='steps'))
+    table = table.rename(columns={'task': 'panel', 'budget': 'steps'})
     table.loc[table['trials'] < 2, ['low', 'high']] = np.nan
     hover = [f'{m}</b>, {n} trials<b>' for m, n in zip(table['label'], table['trials'])]
     panels = list(table['panel'].unique())
@@ -521,13 +544,20 @@ def _shared_tasks(mean: pd.DataFrame) -> pd.DataFrame:
     return shared
 
 
-def _box_table(scores: pd.DataFrame, *, show: str = 'ours', metric: str = 'mmer', **chosen) -> pd.DataFrame:
+def _box_table(
+    scores: pd.DataFrame,
+    *,
+    show: str = 'ours',
+    metric: str = 'mmer',
+    tasks: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+) -> pd.DataFrame:
     """Scale the returns of each task from its worst trial (0) to its best (1).
 
     Parameters
     ----------
     show : 'ours', or 'paper', whose means are taken as trials
-    chosen : tasks, methods, as in `pick_returns`
+    tasks, methods : as in `pick_returns`
 
     Returns
     -------
@@ -536,13 +566,14 @@ def _box_table(scores: pd.DataFrame, *, show: str = 'ours', metric: str = 'mmer'
     Source: Morad et al. (2023), Figure 3.
     """
     check_names('choice', [show], SHOWN[:2])
-    rows = pick_returns(scores, metric, **chosen)
+    rows = pick_returns(scores, metric, tasks=tasks, methods=methods)
     rows = rows[(rows['source'] == 'paper') == (show == 'paper')]
     if not len(rows):
         raise ValueError(f"the table has no {metric} of {'the paper' if show == 'paper' else 'ours'} for this choice")
     rows = rows[rows['task'].isin(_shared_tasks(_task_grid(rows).value).index)]
     by = rows.groupby('task')['value']
-    low, width = by.transform('min'), by.transform('max') - by.transform('min')
+    low = by.transform('min')
+    width = by.transform('max') - low
     value = (rows['value'] - low) / width.where(width > 0, 1)
     return rows[['task', 'label']].assign(value=value).reset_index(drop=True)
 
@@ -553,10 +584,21 @@ def _add_means(fig, columns, labels):
         texts = [number(values[m], 3) for m in labels]
         best = labels.index(values.idxmax())
         texts[best] = f'<b>{texts[best]}</b>'
-        look = dict(mode='text', textfont=dict(color=INK, size=13), hoverinfo='skip', showlegend=False)
-        fig.add_scatter(x=[x] * len(labels), y=list(range(len(labels))), text=texts, **look, row=1, col=2)
-        at = dict(x=x, xref='x2', y=1, yref='y domain', yanchor='bottom', showarrow=False)
-        fig.add_annotation(text=heading, font_size=12, **at)
+        fig.add_scatter(
+            x=[x] * len(labels),
+            y=list(range(len(labels))),
+            text=texts,
+            mode='text',
+            textfont_color=INK,
+            textfont_size=13,
+            hoverinfo='skip',
+            showlegend=False,
+            row=1,
+            col=2,
+        )
+        fig.add_annotation(
+            text=heading, x=x, xref='x2', y=1, yref='y domain', yanchor='bottom', showarrow=False, font_size=12
+        )
 
 # %% ../../../nbs/07_figures/agents/02_mmer.ipynb #50aa75e5
 def plot_return_boxes(
@@ -576,9 +618,8 @@ def plot_return_boxes(
 
     Source: Morad et al. (2023), Figure 3.
     """
-    chosen = dict(metric=metric, tasks=tasks, methods=methods)
-    table = _box_table(scores, show=show, **chosen)
-    shared = _shared_tasks(_returns_grid(scores, show=show, **chosen).value)
+    table = _box_table(scores, show=show, metric=metric, tasks=tasks, methods=methods)
+    shared = _shared_tasks(_returns_grid(scores, show=show, metric=metric, tasks=tasks, methods=methods).value)
     labyrinth = np.array([t.rpartition('-')[0] in _NAVIGATION for t in shared.index])
     means = {f'all<br>{len(shared)}': shared.mean()}
     if labyrinth.any() and not labyrinth.all():
@@ -594,7 +635,8 @@ def plot_return_boxes(
             boxmean=True,
             orientation='h',
             fillcolor=method_color(m),
-            line=dict(color=INK, width=1.4),
+            line_color=INK,
+            line_width=1.4,
             width=0.62,
             opacity=0.85,
             showlegend=False,
@@ -602,16 +644,17 @@ def plot_return_boxes(
             col=1,
         )
     _add_means(fig, means, labels)
-    label, words = metric_label(metric), dict(ours='ours', paper='the paper’s means')[show]
+    label = metric_label(metric)
     ends = [-0.6, len(labels) - 0.4]
     fig.update_yaxes(tickvals=list(range(len(labels))), ticktext=labels, range=ends, showgrid=False)
     fig.update_xaxes(title=f'{label}, worst 0 to best 1 of each task', range=[-0.03, 1.03], row=1, col=1)
-    bare = dict(showticklabels=False, showgrid=False, ticks='', showline=False)
-    fig.update_xaxes(title=f'mean {label}', range=[-0.6, len(means) - 0.4], **bare, row=1, col=2)
+    fig.update_xaxes(title=f'mean {label}', range=[-0.6, len(means) - 0.4], row=1, col=2)
+    fig.update_xaxes(showticklabels=False, showgrid=False, ticks='', showline=False, row=1, col=2)
+    words = 'the paper’s means' if show == 'paper' else 'ours'
     fig.update_layout(
         title=f'Normalized over {_count_tasks(table["task"].nunique())}, {words}',
         height=130 + 27 * len(labels),
-        margin=dict(l=86, r=12, t=66, b=54),
+        margin={'l': 86, 'r': 12, 't': 66, 'b': 54},
         dragmode=False,
     )
     return style(fig)
@@ -625,14 +668,19 @@ def _mean_bounds(grid: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
     return pd.Series(low, grid.columns), pd.Series(high, grid.columns)
 
 
-def _ranking_table(scores: pd.DataFrame, *, metric: str = 'mmer', **chosen) -> pd.DataFrame:
+def _ranking_table(
+    scores: pd.DataFrame,
+    *,
+    metric: str = 'mmer',
+    tasks: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+) -> pd.DataFrame:
     """Make a table of means over tasks: source ('ours', 'paper'), label, mean, its interval low to high, place
     (mean rank, 1 is best), tasks, changed (whether the paper's mean cannot be compared with ours).
 
     Parameters
     ----------
-    scores, metric : as in `_returns_grid`
-    chosen : tasks, methods, as in `pick_returns`
+    scores, metric, tasks, methods : as in `_returns_grid`
 
     All numbers are over the tasks that all memories of both sources have. With two sources, tasks that popgym changed
     after the paper are excluded unless no others are left; `attrs['left_out']` lists them. `attrs['tied']` has the
@@ -641,9 +689,10 @@ def _ranking_table(scores: pd.DataFrame, *, metric: str = 'mmer', **chosen) -> p
     grids = {}
     for show in SHOWN[:2]:
         with suppress(ValueError):
-            grids[show] = _returns_grid(scores, show=show, metric=metric if show == 'ours' else 'mmer', **chosen).value
+            of_show = metric if show == 'ours' else 'mmer'
+            grids[show] = _returns_grid(scores, show=show, metric=of_show, tasks=tasks, methods=methods).value
     if not grids:
-        pick_returns(scores, metric, **chosen)  # raises an error with the reason
+        pick_returns(scores, metric, tasks=tasks, methods=methods)  # raises an error with the reason
     both = len(grids) == 2
     if both:
         held = {split_method(c)[0] for c in grids['ours']}
@@ -664,8 +713,18 @@ def _ranking_table(scores: pd.DataFrame, *, metric: str = 'mmer', **chosen) -> p
         low, high = _mean_bounds(grid)
         for m in grid:
             crossed = both and show == 'paper' and bool(changed.loc[tasks, m].all())
-            row = dict(source=show, label=m, mean=grid[m].mean(), low=low[m], high=high[m], place=place[m])
-            rows.append(row | dict(tasks=len(tasks), changed=crossed))
+            rows.append(
+                {
+                    'source': show,
+                    'label': m,
+                    'mean': grid[m].mean(),
+                    'low': low[m],
+                    'high': high[m],
+                    'place': place[m],
+                    'tasks': len(tasks),
+                    'changed': crossed,
+                }
+            )
     table = pd.DataFrame(rows)
     table.attrs['left_out'] = left_out
     table.attrs['tied'] = tied_groups(next(iter(grids.values())).loc[tasks])
@@ -692,7 +751,9 @@ def plot_return_ranking(
     """
     table = _ranking_table(scores, metric=metric, tasks=tasks, methods=methods)
     first = table[table['source'] == table['source'].iloc[0]]
-    n, left_out, both = int(table['tasks'].iloc[0]), table.attrs['left_out'], len(first) < len(table)
+    n = int(table['tasks'].iloc[0])
+    left_out = table.attrs['left_out']
+    both = len(first) < len(table)
     line_of = {}  # a memory of the paper stands on the line of our variant of it
     for label in first['label']:
         line_of.setdefault(split_method(label)[0], label)
@@ -702,11 +763,19 @@ def plot_return_ranking(
         hover += f'<br>95% interval over tasks {number(r.low, 3)} to {number(r.high, 3)}' if r.low == r.low else ''
         hover += f'<br>mean rank {r.place:.1f}'
         hover += '<br>not comparable with ours: popgym changed after the paper' * r.changed
-        line = r.label if r.source == first['source'].iloc[0] else line_of.get(split_method(r.label)[0], r.label)
-        row = dict(label=line, series=_NOT_COMPARABLE if r.changed else r.source, value=r.mean, hover=hover)
-        if r.source == first['source'].iloc[0]:  # the whiskers of two sources would hide each other
-            row |= dict(low=r.low, high=r.high)
-        rows.append(row | dict(data=['all', r.source, r.label], colour=method_color(r.label)))
+        is_first = r.source == first['source'].iloc[0]
+        rows.append(
+            {
+                'label': r.label if is_first else line_of.get(split_method(r.label)[0], r.label),
+                'series': _NOT_COMPARABLE if r.changed else r.source,
+                'value': r.mean,
+                'low': r.low if is_first else np.nan,  # the whiskers of two sources would hide each other
+                'high': r.high if is_first else np.nan,
+                'hover': hover,
+                'data': ['all', r.source, r.label],
+                'colour': method_color(r.label),
+            }
+        )
     marks, looks = _order_series(pd.DataFrame(rows), metric)
     notes = [epoch_words(scores)] * both
     if left_out:
@@ -735,9 +804,17 @@ def _task_marks(scores: pd.DataFrame, tasks: Sequence[str]) -> tuple[pd.DataFram
     for k, name in _REFERENCES.items():
         for task, lines in known.items():
             if k in lines:
-                row = dict(label=task, series=name, value=lines[k], hover=f'{name} <b>{lines[k]:.3f}</b>')
-                rows.append(row | dict(colour=MUTED, data=['', k, '']))
-    spans = [dict(label=t, low=of['random'], high=of['oracle']) for t, of in known.items() if len(of) == 2]
+                rows.append(
+                    {
+                        'label': task,
+                        'series': name,
+                        'value': lines[k],
+                        'hover': f'{name} <b>{lines[k]:.3f}</b>',
+                        'colour': MUTED,
+                        'data': ['', k, ''],
+                    }
+                )
+    spans = [{'label': t, 'low': of['random'], 'high': of['oracle']} for t, of in known.items() if len(of) == 2]
     return pd.DataFrame(rows), pd.DataFrame(spans, columns=['label', 'low', 'high'])
 
 # %% ../../../nbs/07_figures/agents/02_mmer.ipynb #086964ef
@@ -759,8 +836,12 @@ def plot_memory_returns(
     method : a memory, or one as labelled
     line : pixels of a task
     """
-    name, values = split_method(method)[0], {}
-    for show, label in (('ours', method), *[('paper', name)] * (not sees_state(method))):
+    name = split_method(method)[0]
+    shown = {'ours': method}
+    if not sees_state(method):  # the paper's memories had no access to the hidden state
+        shown['paper'] = name
+    values = {}
+    for show, label in shown.items():
         with suppress(ValueError):
             of_show = metric if show == 'ours' else 'mmer'
             grid = _returns_grid(scores, show=show, metric=of_show, tasks=tasks, methods=[label]).value
@@ -776,12 +857,20 @@ def plot_memory_returns(
         for t, v in column.items():
             crossed = len(values) == 2 and show == 'paper' and _why_not_comparable(t, name)
             series = _NOT_COMPARABLE if crossed else show
-            row = dict(label=t, series=series, value=v, hover=f'<b>{t}</b><br>{series} <b>{number(v, 3)}</b>')
-            rows.append(row | dict(colour=method_color(method), data=[t, show, method]))
+            rows.append(
+                {
+                    'label': t,
+                    'series': series,
+                    'value': v,
+                    'hover': f'<b>{t}</b><br>{series} <b>{number(v, 3)}</b>',
+                    'colour': method_color(method),
+                    'data': [t, show, method],
+                }
+            )
     marks, looks = _order_series(pd.DataFrame(rows), metric)
     lines, spans = _task_marks(scores, tasks)
-    looks['random play'] = dict(symbol='line-ns-open', size=12)
-    looks['oracle'] = dict(symbol='star-open', size=9)
+    looks['random play'] = {'symbol': 'line-ns-open', 'size': 12}
+    looks['oracle'] = {'symbol': 'star-open', 'size': 9}
     return plot_intervals(
         pd.concat([lines, marks], ignore_index=True),
         order=tasks,
@@ -809,17 +898,25 @@ def plot_paper_agreement(
     scores, metric, tasks, methods : as in `_returns_grid`
     selected : (task, memory as labelled) to ring
     """
-    chosen = dict(metric=metric, tasks=tasks, methods=methods)
-    gap = _returns_grid(scores, show='difference', **chosen).value
-    mean = _returns_grid(scores, show='ours', **chosen).value.reindex_like(gap)
+    gap = _returns_grid(scores, show='difference', metric=metric, tasks=tasks, methods=methods).value
+    mean = _returns_grid(scores, show='ours', metric=metric, tasks=tasks, methods=methods).value.reindex_like(gap)
     printed = mean - gap
     low, high = reach([mean, printed])
     fig = go.Figure()
-    diagonal = dict(mode='lines', line=dict(color=MUTED, width=1.2, dash='dash'), hoverinfo='skip', showlegend=False)
-    fig.add_scatter(x=[low, high], y=[low, high], **diagonal)
+    fig.add_scatter(
+        x=[low, high],
+        y=[low, high],
+        mode='lines',
+        line_color=MUTED,
+        line_width=1.2,
+        line_dash='dash',
+        hoverinfo='skip',
+        showlegend=False,
+    )
     n = n_changed = 0
     for m in mean:
-        hover, symbols = [], []
+        hover = []
+        symbols = []
         tasks = gap.index[gap[m].notna()]
         for t in tasks:
             why = _why_not_comparable(t, m)
@@ -833,27 +930,34 @@ def plot_paper_agreement(
             y=mean.loc[tasks, m],
             mode='markers',
             name=m,
-            marker=dict(color=method_color(m), size=8, opacity=0.8, symbol=symbols),
+            marker={'color': method_color(m), 'size': 8, 'opacity': 0.8, 'symbol': symbols},
             customdata=[[t, 'difference', m] for t in tasks],
             hovertext=hover,
             hovertemplate='%{hovertext}<extra></extra>',
         )
     if selected and selected[0] in gap.index and selected[1] in gap and pd.notna(gap.at[selected]):
-        ring = dict(symbol='circle-open', size=16, color=WRONG, line_width=3)
-        at = dict(x=[printed.at[selected]], y=[mean.at[selected]], mode='markers', marker=ring)
-        fig.add_scatter(hoverinfo='skip', showlegend=False, **at)
+        fig.add_scatter(
+            x=[printed.at[selected]],
+            y=[mean.at[selected]],
+            mode='markers',
+            marker={'symbol': 'circle-open', 'size': 16, 'color': WRONG, 'line_width': 3},
+            hoverinfo='skip',
+            showlegend=False,
+        )
     notes = [epoch_words(scores)] if metric == 'mmer' else []
     if n_changed:
         notes.append(f'{n_changed} more, open: popgym changed after the paper, not comparable')
     pad = 0.05 if high == 1 else 0.025 * (high - low)
-    ends = dict(range=[low - pad, high + pad], dtick=0.5 if high == 1 else None)
-    fig.update_xaxes(title='MMER of the paper (return)', **ends)
-    fig.update_yaxes(title=f'{metric_label(metric)}, ours (return)', **ends)
+    for update_axes in fig.update_xaxes, fig.update_yaxes:
+        update_axes(range=[low - pad, high + pad], dtick=0.5 if high == 1 else None)
+    fig.update_xaxes(title='MMER of the paper (return)')
+    fig.update_yaxes(title=f'{metric_label(metric)}, ours (return)')
     fig.update_layout(
         title=f'{n} pair{"s" * (n != 1)} of task and memory',
         height=520,
         width=640,
-        margin=dict(t=56, r=130),
+        margin_t=56,
+        margin_r=130,
         dragmode=False,
         legend=LEGEND_RIGHT,
     )

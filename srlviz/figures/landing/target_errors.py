@@ -208,13 +208,15 @@ def target_grid(
             raise ValueError("source 'ours': scores has rows of the paper only")
         protocol = known[0] if protocol is None else protocol
         check_names('head', [protocol], known)
-    _check_one_data(rows)
+    if 'data' in rows and rows['data'].nunique() > 1:  # and MEAN differs between data sets
+        found = ', '.join(map(repr, rows['data'].unique()[:4]))
+        raise ValueError(f"scores differ in data ({found}), and so in MEAN; give one: scores[scores['data'] == ...]")
     is_mean = rows['method'] == MEAN
     of_head = rows['protocol'] == protocol
     mean_rows = rows[is_mean & of_head] if (is_mean & of_head).any() else rows[is_mean]
     mean = mean_rows.groupby('target')['value'].mean()
     rows = rows[~is_mean & of_head]
-    for column, value in dict(inputs=inputs, n_codes=n_codes).items():
+    for column, value in {'inputs': inputs, 'n_codes': n_codes}.items():
         if value is not None:
             check_names(column, [value], sorted(scores[column].unique()))
             fixed = [m for m in rows['method'].unique() if column == 'n_codes' and not has_chosen_width(m)]
@@ -231,13 +233,6 @@ def target_grid(
         count = by.size().unstack('target').reindex(index, columns=targets)
     chance = getattr(find_metric(metric), 'chance', None)  # the score of a constant, by definition
     return TargetGrid(value, count, mean.reindex(targets).fillna(np.nan if chance is None else chance), metric)
-
-
-def _check_one_data(rows):
-    "Check that all rows are of one data set, because MEAN differs between data sets"
-    if 'data' in rows and rows['data'].nunique() > 1:
-        found = ', '.join(map(repr, rows['data'].unique()[:4]))
-        raise ValueError(f"scores differ in data ({found}), and so in MEAN; give one: scores[scores['data'] == ...]")
 
 
 def _check_one_row_per_cell(rows):
@@ -307,8 +302,11 @@ def _between(intervals: pd.DataFrame | None, source: str, key: tuple, target: st
 
 def _cell_words(tables: _Tables, key: tuple, column: tuple, intervals: pd.DataFrame | None) -> str:
     "The hover text of a cell"
-    (inputs, method, n_codes), (source, target) = key, column
-    value, mean, paper = tables.value.at[key, column], tables.mean[column], ' (paper)' * (source == 'paper')
+    inputs, method, n_codes = key
+    source, target = column
+    value = tables.value.at[key, column]
+    mean = tables.mean[column]
+    paper = ' (paper)' * (source == 'paper')
     heading = f'{output_words(target)}: {metric_label(tables.metric)}'
     if method == MEAN:
         return f'<b>MEAN</b>{paper}<br>{heading} <b>{number(value, 3)}</b>' if value == value else ''
@@ -324,12 +322,25 @@ def _cell_words(tables: _Tables, key: tuple, column: tuple, intervals: pd.DataFr
     return hover + (f'<br>{seeds:.0f} seeds' if seeds > 1 else '')
 
 # %% ../../../nbs/07_figures/landing/01_target_errors.ipynb #e40f1cbc
-def _grids_of(scores: pd.DataFrame, metric: str, group: str, sources: Sequence[str] | None, **chosen) -> dict:
+def _grids_of(
+    scores: pd.DataFrame,
+    metric: str,
+    group: str,
+    sources: Sequence[str] | None,
+    protocol: str | None,
+    inputs: str | None,
+    n_codes: int | None,
+) -> dict[str, TargetGrid]:
     "Arrange the scores of each source, ours first: source -> TargetGrid"
     known = set(pick_targets(scores, metric, group=group)['source'])
     check_names('source', sources, known)
-    shown = [s for s in ('ours', 'paper') if s in (sources or known)]
-    return {s: target_grid(scores, source=s, metric=metric, group=group, **chosen) for s in shown}
+    grids = {}
+    for s in 'ours', 'paper':
+        if s in (sources or known):
+            grids[s] = target_grid(
+                scores, source=s, metric=metric, protocol=protocol, inputs=inputs, n_codes=n_codes, group=group
+            )
+    return grids
 
 
 def _with_empty(grid: TargetGrid, targets: Sequence[str]) -> TargetGrid:
@@ -338,7 +349,43 @@ def _with_empty(grid: TargetGrid, targets: Sequence[str]) -> TargetGrid:
     value, count = (table.reindex(columns=columns) for table in (grid.value, grid.count))
     return grid._replace(value=value, count=count, mean=grid.mean.reindex(columns))
 
+# %% ../../../nbs/07_figures/landing/01_target_errors.ipynb #b20144d3
+def _shows_width(keys: Sequence[tuple]) -> Callable[[tuple], bool]:
+    "Whether the name of an encoder needs its number of codes: if they differ, or its method has a number of its own"
+    widths = {n for _, m, n in keys if m != MEAN and has_chosen_width(m)}
+    return lambda key: len(widths) > 1 or not has_chosen_width(key[1])
 
+
+def _width_note(keys: Sequence[tuple]) -> str:
+    "Say how many codes encoders have whose rows name no number, if some rows do"
+    named = _shows_width(keys)
+    widths = {key[2] for key in keys if key[1] != MEAN and not named(key)}
+    others = {key[2] for key in keys if key[1] != MEAN} - widths
+    return f'{widths.pop():,} codes, unless a row names another number' if len(widths) == 1 and others else ''
+
+
+def _row_words(key: tuple, with_width: bool, mark: str) -> str:
+    "The name of a row of the table"
+    _, method, n_codes = key
+    words = pretty(method)
+    if with_width and n_codes:
+        words += f' · {n_codes:,}'
+    return f'{words} {mark}'.strip()
+
+
+def _table_title(tables: _Tables, show: str) -> str:
+    "The title of a table, which says where MEAN is unknown"
+    metric = metric_label(tables.metric)
+    encoders = [method != MEAN for method in tables.value.index.get_level_values(1)]
+    known = tables.mean[tables.value[encoders].notna().any()].notna()
+    if not known.any():
+        return f'{metric}, values (there is no MEAN to compare with): best framed'
+    if show == 'value':
+        return f'{metric}, values: blue is better than MEAN, best framed'
+    drawn = 'difference from MEAN' if known.all() else 'difference from MEAN, values (gray) where it is unknown'
+    return f'{metric}, {drawn}: blue is better, best framed'
+
+# %% ../../../nbs/07_figures/landing/01_target_errors.ipynb #33843b37
 def plot_target_table(
     scores: pd.DataFrame,
     *,
@@ -371,9 +418,10 @@ def plot_target_table(
     Each cell carries `customdata` of these five.
     """
     check_names('choice', [show], ('difference', 'value'))
-    grids = _grids_of(scores, metric, group, sources, protocol=protocol, inputs=inputs, n_codes=n_codes)
+    grids = _grids_of(scores, metric, group, sources, protocol, inputs, n_codes)
     if not any(len(g.value) for g in grids.values()):
-        chosen = ', '.join(f'{k} {v!r}' for k, v in dict(inputs=inputs, n_codes=n_codes).items() if v is not None)
+        named = {'inputs': inputs, 'n_codes': n_codes}
+        chosen = ', '.join(f'{k} {v!r}' for k, v in named.items() if v is not None)
         raise ValueError(f"no encoder of the table has {chosen or 'a score of a target'} and {metric}")
     unscored = {t: why for t, why in (unscored or {}).items() if 'ours' in grids and t not in grids['ours'].value}
     if unscored:
@@ -425,46 +473,20 @@ def plot_target_table(
     best = set(best.index[best])
     frames = []
     for x0, x1, y0, y1 in cell_boxes(fig, lambda cell: tuple(cell) in best):
-        ends = dict(x0=x0 + 0.04, x1=x1 - 0.04, y0=y0 + 0.07, y1=y1 - 0.07)
-        frames.append(dict(type='rect', name='framed', line=dict(color=INK, width=1.6), **ends))
+        frames.append(
+            go.layout.Shape(
+                type='rect',
+                name='framed',
+                x0=x0 + 0.04,
+                x1=x1 - 0.04,
+                y0=y0 + 0.07,
+                y1=y1 - 0.07,
+                line_color=INK,
+                line_width=1.6,
+            )
+        )
     fig.layout.shapes = [*frames, *fig.layout.shapes]
     return fig
-
-# %% ../../../nbs/07_figures/landing/01_target_errors.ipynb #b20144d3
-def _shows_width(keys: Sequence[tuple]) -> Callable[[tuple], bool]:
-    "Whether the name of an encoder needs its number of codes: if they differ, or its method has a number of its own"
-    widths = {n for _, m, n in keys if m != MEAN and has_chosen_width(m)}
-    return lambda key: len(widths) > 1 or not has_chosen_width(key[1])
-
-
-def _width_note(keys: Sequence[tuple]) -> str:
-    "Say how many codes encoders have whose rows name no number, if some rows do"
-    named = _shows_width(keys)
-    widths = {key[2] for key in keys if key[1] != MEAN and not named(key)}
-    others = {key[2] for key in keys if key[1] != MEAN} - widths
-    return f'{widths.pop():,} codes, unless a row names another number' if len(widths) == 1 and others else ''
-
-
-def _row_words(key: tuple, with_width: bool, mark: str) -> str:
-    "The name of a row of the table"
-    _, method, n_codes = key
-    words = pretty(method)
-    if with_width and n_codes:
-        words += f' · {n_codes:,}'
-    return f'{words} {mark}'.strip()
-
-
-def _table_title(tables: _Tables, show: str) -> str:
-    "The title of a table, which says where MEAN is unknown"
-    metric = metric_label(tables.metric)
-    encoders = [method != MEAN for method in tables.value.index.get_level_values(1)]
-    known = tables.mean[tables.value[encoders].notna().any()].notna()
-    if not known.any():
-        return f'{metric}, values (there is no MEAN to compare with): best framed'
-    if show == 'value':
-        return f'{metric}, values: blue is better than MEAN, best framed'
-    drawn = 'difference from MEAN' if known.all() else 'difference from MEAN, values (gray) where it is unknown'
-    return f'{metric}, {drawn}: blue is better, best framed'
 
 # %% ../../../nbs/07_figures/landing/01_target_errors.ipynb #b2c725cd
 def plot_target_ranking(
@@ -492,7 +514,7 @@ def plot_target_ranking(
     intervals : as in `plot_target_table`, drawn as whiskers
     selected : (inputs, method, n_codes) whose name is bold
     """
-    grids = _grids_of(scores, metric, group, sources, protocol=protocol, inputs=inputs, n_codes=n_codes)
+    grids = _grids_of(scores, metric, group, sources, protocol, inputs, n_codes)
     check_names('target', [target], sorted({t for g in grids.values() for t in g.mean.index}, key=target_rank))
     values = {s: g.value[target].dropna() for s, g in grids.items() if target in g.value}
     values = {s: v for s, v in values.items() if len(v)}
@@ -513,8 +535,18 @@ def plot_target_ranking(
         for key, value in of_source.items():
             low, high, _ = _between(intervals, s, key, target)
             hover = _cell_words(tables, key, (s, target), intervals)
-            row = dict(label=name(key), series=s, value=value, low=low, high=high, hover=hover)
-            rows.append(row | dict(data=[*key, s, target], colour=method_color(key[1])))
+            rows.append(
+                {
+                    'label': name(key),
+                    'series': s,
+                    'value': value,
+                    'low': low,
+                    'high': high,
+                    'hover': hover,
+                    'data': [*key, s, target],
+                    'colour': method_color(key[1]),
+                }
+            )
     lines = {}
     for s, grid in grids.items():
         mean = grid.mean.get(target, np.nan)
@@ -530,7 +562,7 @@ def plot_target_ranking(
     return plot_intervals(
         pd.DataFrame(rows),
         better='lower' if is_error else 'higher',
-        looks=dict(paper=dict(symbol='diamond-open', size=9)),
+        looks={'paper': {'symbol': 'diamond-open', 'size': 9}},
         references=lines,
         highlight=[name(tuple(selected))] if selected is not None else [],
         beside={label: f'{value} ▸' for label, value in beyond},
@@ -541,6 +573,9 @@ def plot_target_ranking(
     )
 
 # %% ../../../nbs/07_figures/landing/01_target_errors.ipynb #5f0529d1
+_GAIN_PANELS = {'overall': 'all errors', 'mean': 'AUROC of failures'}
+
+
 def plot_target_gains(table: pd.DataFrame, *, columns: int = 4, width: int | None = None, title: str = '') -> go.Figure:
     """Draw the gains of encoders over a baseline, a panel for each target, the largest overall gain on top.
 
@@ -571,9 +606,6 @@ def plot_target_gains(table: pd.DataFrame, *, columns: int = 4, width: int | Non
         title=title,
     )
 
-
-_GAIN_PANELS = dict(overall='all errors', mean='AUROC of failures')
-
 # %% ../../../nbs/07_figures/landing/01_target_errors.ipynb #8a981117
 def r2_by_output(truth: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     """Compute the R² of each output, relative to the mean of these windows.
@@ -586,7 +618,8 @@ def r2_by_output(truth: np.ndarray, predicted: np.ndarray) -> np.ndarray:
     -------
     (n_out,) at most 1; NaN where the truth is constant
     """
-    truth, predicted = np.asarray(truth, float), np.asarray(predicted, float)
+    truth = np.asarray(truth, float)
+    predicted = np.asarray(predicted, float)
     if truth.shape != predicted.shape or truth.ndim != 2:
         raise ValueError(f"truth and predicted are both (windows, outputs); got {truth.shape} and {predicted.shape}")
     mse = ((predicted - truth) ** 2).mean(0)
@@ -605,7 +638,7 @@ def jitter(values: np.ndarray, share: float = 0.012) -> np.ndarray:
     return values + np.where(crowded, moves, 0)
 
 # %% ../../../nbs/07_figures/landing/01_target_errors.ipynb #30bdb34c
-_MARKED = dict(color=WRONG, size=9, symbol='diamond', line=dict(color='white', width=1))
+_MARKED = {'color': WRONG, 'size': 9, 'symbol': 'diamond', 'line': {'color': 'white', 'width': 1}}
 
 
 def plot_predicted(
@@ -630,24 +663,30 @@ def plot_predicted(
 
     At most 2,000 points are drawn. Each carries `customdata` (its row in `windows`, the flight, the start).
     """
-    truth, predicted = np.asarray(truth, float), np.asarray(predicted, float)
+    truth = np.asarray(truth, float)
+    predicted = np.asarray(predicted, float)
     if not truth.shape == predicted.shape == (len(windows),):
         raise ValueError(f"truth, predicted: one per window ({len(windows)}); got {truth.shape} and {predicted.shape}")
     known = np.isfinite(truth) & np.isfinite(predicted)
     if not known.any():
         raise ValueError(f"truth, predicted: none of the {len(windows)} windows has both")
-    rows, windows, truth, predicted = np.flatnonzero(known), windows[known], truth[known], predicted[known]
+    rows = np.flatnonzero(known)
+    windows = windows[known]
+    truth = truth[known]
+    predicted = predicted[known]
     n = len(truth)
     mine = (windows['flight'] == flight).to_numpy() if flight else np.zeros(n, bool)
     evenly = np.linspace(0, n - 1, min(n, 2000)).round().astype(int)
     keep = np.union1d(evenly, np.flatnonzero(mine))
-    x, start, flights = jitter(truth), windows['start'].to_numpy(), windows['flight'].astype(str).to_numpy()
+    x = jitter(truth)
+    start = windows['start'].to_numpy()
+    flights = windows['flight'].astype(str).to_numpy()
     fig = go.Figure()
     ends = np.nanquantile(np.r_[truth, predicted], [0, 1])
-    fig.add_scatter(x=ends, y=ends, mode='lines', line=dict(color=MUTED, dash='dash', width=1.2), hoverinfo='skip')
+    fig.add_scatter(x=ends, y=ends, mode='lines', line_color=MUTED, line_dash='dash', line_width=1.2, hoverinfo='skip')
     hover = 'true <b>%{customdata[3]:.3~g}</b>, predicted <b>%{y:.3~g}</b> ' + unit
     hover += '<br>%{customdata[1]}, from %{customdata[4]} s<extra></extra>'
-    others = dict(color=LINE, size=6, opacity=0.28 if mine.any() else 0.5)
+    others = {'color': LINE, 'size': 6, 'opacity': 0.28 if mine.any() else 0.5}
     for which, marker in ((~mine, others), (mine, _MARKED)):
         at = keep[which[keep]]
         ids = [[int(rows[i]), flights[i], int(start[i]), float(truth[i]), round(float(start[i]) / hz, 1)] for i in at]
@@ -659,10 +698,11 @@ def plot_predicted(
     of_unit = f' ({unit})' if unit else ''
     fig.update_xaxes(title=f'true {output_words(name)}{of_unit}').update_yaxes(title=f'predicted{of_unit}')
     fig.update_layout(
-        title=dict(text=title, font_size=13),
+        title_text=title,
+        title_font_size=13,
         height=360,
         showlegend=False,
         dragmode=False,
-        margin=dict(l=56, r=10, t=34, b=46),
+        margin={'l': 56, 'r': 10, 't': 34, 'b': 46},
     )
     return style(fig)

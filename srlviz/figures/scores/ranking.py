@@ -20,18 +20,14 @@ from ...core.metrics import number
 from .score_map import add_notes, broken_lines
 from ..style import method_color, panel_places, style
 
-# %% ../../../nbs/07_figures/scores/01_ranking.ipynb #42ac21c6
-_BETWEEN = 60  # pixels between panels, for an axis and the next title
-_DASHES = {'solid': '━', 'dot': '┈', 'dash': '╌'}  # of vertical lines, and their signs
-
-
+# %% ../../../nbs/07_figures/scores/01_ranking.ipynb #e3e613b8
 def ranking_order(table: pd.DataFrame, better: str = 'higher') -> list[str]:
     """List the labels of a table from best to worst by its first series, then labels that only other series have."""
     first = table[table['series'] == table['series'].iloc[0]] if 'series' in table else table
     mean = first.groupby('label', sort=False)['value'].mean().sort_values(ascending=better == 'lower', kind='stable')
     return [*mean.index, *(k for k in dict.fromkeys(table['label']) if k not in mean.index)]
 
-
+# %% ../../../nbs/07_figures/scores/01_ranking.ipynb #26c88918
 def _hover(r, axis: str) -> str:
     "The hover text of a mark"
     series = f'<br>{r.series}' if getattr(r, 'series', '') else ''
@@ -41,36 +37,129 @@ def _hover(r, axis: str) -> str:
     return f'<b>{r.label}</b>{series}<br>{axis} <b>{number(r.value, 3)}</b>{between}' + (f'<br>of {few}' if few else '')
 
 
-def _whiskers(rows: pd.DataFrame) -> dict:
+def _whiskers(rows: pd.DataFrame) -> go.scatter.ErrorX | None:
     "Error bars from the value to both ends; a mean of seeds may lie outside of them"
     if not {'low', 'high'} <= set(rows) or rows[['low', 'high']].isna().all(axis=None):
-        return {}
-    up, down = rows['high'] - rows['value'], rows['value'] - rows['low']
-    up, down = (np.nan_to_num(x.to_numpy(float)).clip(min=0) for x in (up, down))
-    return dict(error_x=dict(type='data', array=up, arrayminus=down, color=INK, thickness=1.3, width=4))
+        return None
+    up = (rows['high'] - rows['value']).to_numpy(float)
+    down = (rows['value'] - rows['low']).to_numpy(float)
+    return go.scatter.ErrorX(
+        type='data',
+        array=np.nan_to_num(up).clip(min=0),
+        arrayminus=np.nan_to_num(down).clip(min=0),
+        color=INK,
+        thickness=1.3,
+        width=4,
+    )
 
 
 def _marks(rows: pd.DataFrame, positions: Mapping, series: str, look: Mapping, axis: str, line: int) -> go.Scatter:
-    "The marks of a series"
+    "The marks of a series; `look` is plotly's marker, `line` the pixels of a line"
     colours = list(rows['colour']) if 'colour' in rows else [method_color(k) for k in rows['label']]
     hover = rows['hover'] if 'hover' in rows else [_hover(r, axis) for r in rows.itertuples()]
-    marker = dict(size=10, color=colours) | look
+    marker = {'size': 10, 'color': colours, **look}
     marker['size'] = min(marker['size'], max(5, 0.85 * line))
     symbol = str(marker.get('symbol', ''))
     if symbol.startswith('line') or symbol.endswith('open'):
-        marker['line'] = dict(width=2, color=marker['color'])
+        marker['line'] = {'width': 2, 'color': marker['color']}
     return go.Scatter(
         x=rows['value'].to_numpy(float),
         y=[positions[k] for k in rows['label']],
         mode='markers',
         name=series,
         marker=marker,
+        error_x=_whiskers(rows),
         hovertext=list(hover),
         hovertemplate='%{hovertext}<extra></extra>',
         customdata=rows['data'].tolist() if 'data' in rows else None,
         legendgroup=series,
-        **_whiskers(rows),
     )
+
+# %% ../../../nbs/07_figures/scores/01_ranking.ipynb #c2cccb96
+_BRACKET = 9  # pixels from one bracket to the next
+
+
+def _add_brackets(fig, groups: Sequence[Sequence[float]], left: int) -> int:
+    "Draw a line beside the positions of each group, `left` pixels from the axes; return how many columns of lines"
+    lowest = []  # position where each column ends
+    for ys in groups:
+        top = max(ys) + 0.3
+        bottom = min(ys) - 0.3
+        column = next((k for k, y in enumerate(lowest) if y > top), len(lowest))
+        if column == len(lowest):
+            lowest.append(bottom)
+        else:
+            lowest[column] = bottom
+        at = left + _BRACKET * column
+        fig.add_shape(
+            type='line',
+            xref='paper',
+            xsizemode='pixel',
+            xanchor=1,
+            x0=at,
+            x1=at,
+            yref='y',
+            y0=bottom,
+            y1=top,
+            line_color=MUTED,
+            line_width=3,
+        )
+    return len(lowest)
+
+# %% ../../../nbs/07_figures/scores/01_ranking.ipynb #82fdf161
+_DASHES = {'solid': '━', 'dot': '┈', 'dash': '╌'}  # of vertical lines, and their signs
+
+
+def _name_references(fig, references: Mapping[str, float], ends):
+    "Write the names of vertical lines above them; `ends` of the axis are those of the marks if None"
+    values = list(ends or ())
+    if not values:
+        for trace in fig.data:
+            if len(trace.x) and trace.mode == 'markers':
+                values += [np.nanmin(trace.x), np.nanmax(trace.x)]
+    low = min(values)
+    high = max(values)
+    signs = list(_DASHES.values())
+    for i, (name, value) in enumerate(references.items()):
+        share = (value - low) / ((high - low) or 1)
+        fig.add_annotation(
+            text=f'{signs[i % 3]} {name}' if len(references) > 1 else name,
+            x=value,
+            xanchor='right' if share > 0.6 else 'left' if share < 0.4 else 'center',
+            y=1,
+            yref='y domain',
+            yanchor='bottom',
+            yshift=13 * (i % 2),
+            showarrow=False,
+            font_size=11,
+            font_color=MUTED,
+        )
+
+# %% ../../../nbs/07_figures/scores/01_ranking.ipynb #87f643f3
+def _finish(fig, inner: int, headed: bool, title: str, notes: Sequence[str]) -> go.Figure:
+    "Set height, title, legend and notes; `inner` is the height of all panels, `headed` whether words stand above them"
+    named = sum(bool(t.showlegend) for t in fig.data) > 1
+    top = 14 + 34 * (title != '') + 24 * headed
+    bottom = 48 + 24 * named
+    fig.update_layout(
+        title_text=title,
+        title_font_size=14,
+        height=inner + top + bottom,
+        margin_t=top,
+        margin_b=bottom,
+        legend_y=-46 / inner,
+        legend_yanchor='top',
+        legend_font_size=12,
+        showlegend=named,
+        dragmode=False,
+    )
+    lines = []
+    for note in filter(None, notes):
+        lines += broken_lines(note, int((fig.layout.width or 900) / 6.4)).split('<br>')
+    return style(add_notes(fig, *lines))
+
+# %% ../../../nbs/07_figures/scores/01_ranking.ipynb #c602143c
+_BETWEEN = 60  # pixels between panels, for an axis and the next title
 
 
 def _spans(spans: pd.DataFrame, positions: Mapping) -> go.Scatter:
@@ -80,7 +169,7 @@ def _spans(spans: pd.DataFrame, positions: Mapping) -> go.Scatter:
         if r.label in positions:
             x += [r.low, r.high, None]
             y += [positions[r.label]] * 2 + [None]
-    return go.Scatter(x=x, y=y, mode='lines', line=dict(color=GRID, width=6), hoverinfo='skip', showlegend=False)
+    return go.Scatter(x=x, y=y, mode='lines', line_color=GRID, line_width=6, hoverinfo='skip', showlegend=False)
 
 
 def _of(table: pd.DataFrame, column: str, value: str) -> pd.DataFrame:
@@ -142,9 +231,13 @@ def plot_intervals(
     series = list(dict.fromkeys(table['series'])) if 'series' in table else ['']
     down, across, places = panel_places(len(panels), columns)
     gap = _BETWEEN / (line * len(order) * down + _BETWEEN * down) if down > 1 else 0
-    titles = panels if len(panels) > 1 else None
     fig = make_subplots(
-        down, across, shared_yaxes=True, subplot_titles=titles, horizontal_spacing=0.025, vertical_spacing=gap
+        down,
+        across,
+        shared_yaxes=True,
+        subplot_titles=panels if len(panels) > 1 else None,
+        horizontal_spacing=0.025,
+        vertical_spacing=gap,
     )
     named = set()
     for panel, place in zip(panels, places):
@@ -162,7 +255,7 @@ def plot_intervals(
             fig.add_trace(marks.update(showlegend=bool(name) and name not in named), **place)
             named.add(name)
         for k, value in enumerate((references or {}).values()):
-            fig.add_vline(value, line=dict(color=MUTED, width=1.5, dash=[*_DASHES][k % 3]), **place)
+            fig.add_vline(value, line_color=MUTED, line_width=1.5, line_dash=[*_DASHES][k % 3], **place)
     fig.update_annotations(font_size=12)
     letters = min(13, max(8.5, 0.75 * line))  # their height in pixels
     names = [f'<b>{words(k)}</b>' if k in highlight else words(k) for k in order]
@@ -178,67 +271,24 @@ def plot_intervals(
     fig.update_xaxes(fixedrange=True, range=ends and list(ends))
     fig.update_xaxes(title=axis, row=down)
     for k, text in (beside or {}).items():
-        look = dict(x=1.01, xref='paper', xanchor='left', showarrow=False, font=dict(size=12, color=MUTED))
-        fig.add_annotation(y=positions[k], text=text, **look)
+        fig.add_annotation(
+            text=text,
+            x=1.01,
+            xref='paper',
+            xanchor='left',
+            y=positions[k],
+            showarrow=False,
+            font_size=12,
+            font_color=MUTED,
+        )
     if references:
         _name_references(fig, references, ends)
-    longest = max(len(part) for n in names for part in n.removeprefix('<b>').removesuffix('</b>').split('<br>'))
     n_columns = _add_brackets(fig, [[positions[k] for k in group] for group in brackets], 8 + 44 * bool(beside))
-    margin = dict(l=int(0.56 * letters * longest + 22), r=16 + 44 * bool(beside) + _BRACKET * n_columns)
-    headed = len(panels) > 1 or bool(references)
-    inner = max(line * len(order), 44) * down + _BETWEEN * (down - 1)
-    return _finish(fig, inner, margin, headed, width, title, notes)
-
-
-_BRACKET = 9  # pixels from one bracket to the next
-
-
-def _add_brackets(fig, groups: Sequence[Sequence[float]], left: int) -> int:
-    "Draw a line beside the positions of each group, `left` pixels from the axes; return how many columns of lines"
-    lowest = []  # position where each column ends
-    for ys in groups:
-        top, bottom = max(ys) + 0.3, min(ys) - 0.3
-        column = next((k for k, y in enumerate(lowest) if y > top), len(lowest))
-        if column == len(lowest):
-            lowest.append(bottom)
-        else:
-            lowest[column] = bottom
-        at = left + _BRACKET * column
-        place = dict(xref='paper', xsizemode='pixel', xanchor=1, x0=at, x1=at, yref='y', y0=bottom, y1=top)
-        fig.add_shape(type='line', line=dict(color=MUTED, width=3), **place)
-    return len(lowest)
-
-
-def _name_references(fig, references: Mapping[str, float], ends):
-    "Write the names of vertical lines above them"
-    values = list(ends or ())
-    if not values:
-        for trace in fig.data:
-            if len(trace.x) and trace.mode == 'markers':
-                values += [np.nanmin(trace.x), np.nanmax(trace.x)]
-    low, high = min(values), max(values)
-    for i, (name, value) in enumerate(references.items()):
-        share = (value - low) / ((high - low) or 1)
-        side = 'right' if share > 0.6 else 'left' if share < 0.4 else 'center'
-        text = f'{[*_DASHES.values()][i % 3]} {name}' if len(references) > 1 else name
-        look = dict(showarrow=False, font=dict(size=11, color=MUTED), yshift=13 * (i % 2), xanchor=side)
-        fig.add_annotation(text=text, x=value, y=1, yref='y domain', yanchor='bottom', **look)
-
-
-def _finish(fig, inner: int, margin: dict, headed: bool, width, title: str, notes) -> go.Figure:
-    "Set sizes, legend and notes; `inner` is the height of all panels"
-    named = sum(bool(t.showlegend) for t in fig.data) > 1
-    top, bottom = 14 + 34 * (title != '') + 24 * headed, 48 + 24 * named
+    longest = max(len(part) for n in names for part in n.removeprefix('<b>').removesuffix('</b>').split('<br>'))
     fig.update_layout(
-        title=dict(text=title, font_size=14),
-        height=inner + top + bottom,
         width=width,
-        margin=margin | dict(t=top, b=bottom),
-        legend=dict(y=-46 / inner, yanchor='top', font_size=12),
-        showlegend=named,
-        dragmode=False,
+        margin_l=int(0.56 * letters * longest + 22),
+        margin_r=16 + 44 * bool(beside) + _BRACKET * n_columns,
     )
-    lines = []
-    for note in filter(None, notes):
-        lines += broken_lines(note, int((width or 900) / 6.4)).split('<br>')
-    return style(add_notes(fig, *lines))
+    inner = max(line * len(order), 44) * down + _BETWEEN * (down - 1)
+    return _finish(fig, inner, len(panels) > 1 or bool(references), title, notes)
