@@ -148,13 +148,19 @@ def test_a_probe_that_0_2_0_saved_is_loaded_with_its_values():
     assert [*probe.encoders] == ['majority'] and {*probe.worst('all')['factor']} == {'side'}
 
 
+def test_a_probe_of_the_first_0_2_0_is_loaded_though_its_answers_have_no_table_of_values():
+    probe = load_probe(SAVED_BY_0_2_0 / 'first/probe')
+    f1 = probe.targets('f1').loc['side'].round(6).to_dict()
+    assert f1 == {'both': 0.957955, 'both · standardized': 0.873866, 'majority': 0.429825}
+
+
 def test_a_matrix_that_0_2_0_saved_is_loaded_with_its_values():
     matrix = load_matrix(SAVED_BY_0_2_0 / 'matrix.csv')
     assert matrix.targets('f1').loc['mean'].to_dict() == dict(raw=0.9, constant=0.4)
     assert matrix.reasons == {('raw', 'room', 'mig'): 'one code'} and matrix.about == dict(epochs=2)
 
 
-@pytest.mark.parametrize('name', ['card.json', 'matrix.json', 'probe'])
+@pytest.mark.parametrize('name', ['card.json', 'matrix.json', 'probe', 'first/probe'])
 def test_results_that_0_2_0_saved_are_equal_when_they_are_saved_again(name, tmp_path):
     old = srlviz.load(SAVED_BY_0_2_0 / name)
     new = srlviz.load(old.save(tmp_path / 'new'))

@@ -1530,7 +1530,13 @@ def load_answers(path: str | Path, question: Question | None = None) -> list[Ans
 
 def _from_arrays(arrays: Mapping[str, np.ndarray], question: Question | None, max_header: int) -> Answer:
     "Check the arrays of `_to_arrays`, and build the answer"
-    header = check_fields(parse_json(str(arrays['header']), max_header), _HEADER, 'header')
+    header = parse_json(str(arrays['header']), max_header)
+    is_of_0_2_0 = isinstance(header, dict) and 'items' not in header  # its metrics are computed from its items
+    if is_of_0_2_0:
+        header = header | {'items': True}
+    header = check_fields(header, _HEADER, 'header')
+    if is_of_0_2_0 and 'truth' not in header['tables']:
+        raise ValueError("srlviz 0.2.0 saved it without its items: ask the question again")
     for name, array in arrays.items():
         if array.dtype.kind not in 'biufU':
             raise ValueError(f"the array {name!r:.80} is of {array.dtype}; expected numbers or text")
@@ -1560,7 +1566,7 @@ def _from_arrays(arrays: Mapping[str, np.ndarray], question: Question | None, ma
     about = header['about']
     check_fields(about, {name: field for name, field in _ABOUT.items() if name in about}, 'about')
     _check_warnings(about.get('warnings', []))
-    values = _check_values(parts.pop('values', None), 'values')
+    values = None if is_of_0_2_0 else _check_values(parts.pop('values', None), 'values')
 
     known = None if header['items'] else values
     answer = question.answer_class()(question, truth, predicted, parts, about, metric_values=known)
@@ -1569,5 +1575,10 @@ def _from_arrays(arrays: Mapping[str, np.ndarray], question: Question | None, ma
     if answer.permuted is not None:
         _check_chance(_check_values(answer.permuted, 'permuted'), answer.metrics)
     answer.check()
+    if is_of_0_2_0:
+        try:
+            values = answer.value_table()
+        except KeyError as missing:
+            raise ValueError(f"srlviz 0.2.0 saved no {missing}, which its metrics need today: ask again") from None
     _check_metrics(answer, values)
     return answer
