@@ -1,5 +1,5 @@
-"""Make docs/agent.png, the first picture of the README: BeliefMicroscope in JupyterLab, with an edit; and
-docs/_static/mind.html, the same screen without a kernel, which the site shows.
+"""Make docs/agent.png, the first picture of the README: BeliefMicroscope in JupyterLab, with an edit;
+docs/_static/mind.html, the same screen without a kernel, which the site shows; and docs/conditioning.png, of the shipped scores.
 
 python .ci/screenshot.py          needs Chromium, as the browser tests do
 """
@@ -47,10 +47,26 @@ def write_page(path: Path) -> None:
     scope.to_html(path, factors=FACTORS)
 
 
+def draw_conditioning(path: Path) -> None:
+    "Draw the scores of probes on raw and on standardized codes"
+    from srlviz.core.files import sample_path
+    from srlviz.core.scores import load_scores
+    from srlviz.figures.atari.games import plot_conditioning
+    from srlviz.figures.paper import save_figure
+
+    scores = load_scores(sample_path('atari_scores.csv'))
+    fig = plot_conditioning(scores, methods=['majority', 'random_cnn', 'st_dim'], columns=3, width=900)
+    save_figure(fig, path, width=9)  # inches
+    with Image.open(path) as picture:
+        picture.resize((1500, 1500 * picture.height // picture.width)).quantize(64).save(path, optimize=True)
+
+
 if __name__ == '__main__':
     target = ROOT / 'docs' / 'agent.png'
     screenshot().save(target, optimize=True)
     page = ROOT / 'docs' / '_static' / 'mind.html'
     write_page(page)
-    for path in target, page:
+    scores = ROOT / 'docs' / 'conditioning.png'
+    draw_conditioning(scores)
+    for path in target, page, scores:
         print(f'{path.relative_to(ROOT)}: {path.stat().st_size / 1e3:.0f} kB')
