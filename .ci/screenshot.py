@@ -1,5 +1,6 @@
 """Make docs/agent.png, the first picture of the README: BeliefMicroscope in JupyterLab, with an edit;
-docs/_static/mind.html, the same screen without a kernel, which the site shows; and docs/conditioning.png, of the shipped scores.
+docs/_static/mind.html, the same screen without a kernel, which the site shows;
+and docs/conditioning.png, of the shipped scores.
 
 python .ci/screenshot.py          needs Chromium, as the browser tests do
 """

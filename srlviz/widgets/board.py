@@ -604,7 +604,11 @@ class ScoreBoard(Board, Explorer):
             'words_of': shown_words,
             'unit': table.unit,
         }
-        return cls(table.scores, table.answers, results.recordings.get(table.task), **(known | options))
+        known |= options
+        answers = table.answers
+        if known['rows'] == 'method':  # targets are columns: answers belong to cells
+            answers = {(label, target): answer for (_, target, label), answer in answers.items()}
+        return cls(table.scores, answers, results.recordings.get(table.task), **known)
 
     def arrange(self, recording: Recording | None, n: int = 1):
         """Arrange the map beside the chosen cell and, with a recording, its moment; of `n` views the last has steps."""
