@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, NamedTuple, get_args, get_type_hints
 
 import numpy as np
 import pandas as pd
@@ -62,21 +62,21 @@ class _ScoreWords:
     values : target -> score
     level : target -> what the score is compared with, such as chance; None if there is nothing
     level_name : stands before the first level, such as 'chance'
-    bounds : target -> low and high, the intervals of scores; None if there are none
+    ends : target -> low and high, the ends of the intervals of scores; None if there are none
     """
 
     values: pd.Series
     level: pd.Series | None = None
     level_name: str = ''
-    bounds: pd.DataFrame | None = None
+    ends: pd.DataFrame | None = None
 
     def listed(self) -> str:
         "List the first few scores: `ball_x (.18, chance .19), ball_y (.17, .19)`"
         texts = []
         for target, value in self.values.iloc[:_MAX_LISTED].items():
             words = number(value)
-            if self.bounds is not None and target in self.bounds.index:
-                words += f', {number(self.bounds.at[target, "low"])} to {number(self.bounds.at[target, "high"])}'
+            if self.ends is not None and target in self.ends.index:
+                words += f', {number(self.ends.at[target, "low"])} to {number(self.ends.at[target, "high"])}'
             if self.level is not None and pd.notna(self.level.get(target)):
                 named = f'{self.level_name} ' if self.level_name and not texts else ''
                 words += f', {named}{number(self.level[target])}'
@@ -103,7 +103,7 @@ class _ScoreWords:
         ):
             if chosen.any():
                 values = self.values[gain.index[chosen]]
-                listed = _ScoreWords(values, level, '' if texts else self.level_name, self.bounds).listed()
+                listed = _ScoreWords(values, level, '' if texts else self.level_name, self.ends).listed()
                 texts.append(f'{later if texts else first} {listed}')
         return f'{name} {", ".join(texts)}'
 
@@ -159,7 +159,7 @@ class Answer:
     truth : (n_items, n_targets) true values, indexed by (episode, t)
     predicted : predicted values, as `truth`
     parts : name -> DataFrame or array: further results of this question
-    about : name -> plain value: the seed, the number of codes, rows that were left out, warnings
+    about : name -> plain value: the seed, the number of codes, rows that were left out, warnings, signs of the data
     metric_values : the values of its metrics, for an answer that was saved without items: metric, target, value
     """
 
@@ -203,7 +203,10 @@ class Answer:
 
     @property
     def warnings(self) -> list[dict]:
-        "What makes the answer doubtful: kind, words and, where it is known, share; see `srlviz.core.leaks`."
+        """What is wrong with its data: kind, words and, where it is known, share; see `srlviz.core.leaks`.
+
+        Those of odd codes and factors also list their `names`; see `srlviz.core.odd_data`.
+        """
         return self.about.get('warnings', [])
 
     @property
@@ -214,11 +217,14 @@ class Answer:
 
     @property
     def notes(self) -> list[str]:
-        "What a reader has to know of its data, in sentences without the names of codes"
+        """Sentences that a class of answers adds about its items, such as that they are twins; by default none.
+
+        They do not name the codes, so that equal notes of several codes are printed once.
+        """
         return []
 
     def remarks(self) -> dict[str, dict[str, str]]:
-        """Say what a reader of a score has to know: target -> mark of `REMARKS` -> sentence."""
+        """Say why the score of a target means little: target -> mark of `REMARKS` -> sentence."""
         found = {}
         for name in self.truth:
             predicted = self.predicted[name].dropna()
@@ -240,30 +246,32 @@ class Answer:
         intervals : whether each score has its interval over episodes, where there is one
         """
         metric = metric or self.question.headline
-        known = self.metric(metric)
+        definition = self.metric(metric)
         has_episodes = 'episode' in self.truth.index.names
-        bounds = None
-        if intervals and known.resampled and self.has_items and has_episodes:
-            bounds = self.interval(metric).set_index('target')[['low', 'high']].dropna()
+        ends = None
+        if intervals and definition.resampled and self.has_items and has_episodes:
+            ends = self.interval(metric).set_index('target')[['low', 'high']].dropna()
         values = self.values(metric).dropna()
         if len(values) > 1:
             values = values.drop('mean', errors='ignore')
         level_name, level = self.level(metric)
-        scores = _ScoreWords(values, level, level_name, bounds)
-        is_verdict = known.is_knowledge and level is not None and len(values) and 'mean' not in values
+        scores = _ScoreWords(values, level, level_name, ends)
+        has_targets = len(values) and 'mean' not in values  # 'mean' is still there where it is the only value
+        is_verdict = definition.is_knowledge and level is not None and has_targets  # 'knows a, not b'
         if is_verdict:
-            parts = [scores.verdict(name, known)]
+            parts = [scores.verdict(name, definition)]
         elif len(values):
-            parts = [f'{name}: {known.label} {scores.listed()}']
+            parts = [f'{name}: {definition.label} {scores.listed()}']
         else:
-            parts = [f'{name} has no {known.label}']
+            parts = [f'{name} has no {definition.label}']
 
         marks = [mark for of_target in self.remarks().values() for mark in of_target]
         for mark, words in REMARKS.items():
             if mark in marks:
                 parts.append(f'{marks.count(mark)} of {len(values)} {words}')
         for warning in self.warnings:
-            if 'names' not in warning and warning['kind'] not in REMARKS.values():
+            is_remark = warning['kind'] in REMARKS.values()  # such as 'not converged', which is counted above
+            if not _is_odd_data(warning) and not is_remark:
                 parts.append(warning['kind'])
 
         rows = f'{len(self.truth):,} test rows' if len(self.truth) else ''
@@ -271,23 +279,27 @@ class Answer:
             n_episodes = self.truth.index.get_level_values('episode').nunique()
             rows += f' of {n_episodes:,} episode{"s" * (n_episodes > 1)}'
         if is_verdict:
-            what = known.label
+            what = definition.label
             if self.question.norm_words and 'standardized' not in name:
                 what += f' of {self.question.norm_words}'
             rows = f'{what} on {rows}' if rows else what
         parts.append(rows)
-        if bounds is not None and len(bounds):
+        if ends is not None and len(ends):
             parts.append('95% intervals over episodes')
         return printable('; '.join(filter(None, parts))) + '.'
 
     def find_doubts(self) -> list[Doubt]:
-        """Find what its data break that moved a metric of its question on planted data; see `srlviz.core.doubts`."""
+        """Find the assumptions of metrics that its data break, by the signs of the data.
+
+        Only those are returned that moved a metric of its question on planted data; see `srlviz.core.doubts`.
+        """
         return find_doubts(self.about.get('signs', {}), self.question.name)
 
     def doubts(self) -> list[str]:
-        """Describe in sentences what its data break, and by how much that moved its metrics on planted data.
+        """Describe the doubts of `find_doubts` in sentences: what the data break, and by how much that moved metrics.
 
-        Empty for questions that the study stress does not ask, and answers of versions that did not measure it.
+        Empty for questions that the study stress (`nbs/studies/stress.ipynb`) does not ask, and for answers of versions
+        that did not measure the signs of their data.
         """
         labels = {name: metric.label for name, metric in self.metrics.items()}
         return [doubt.words(labels) for doubt in self.find_doubts()]
@@ -327,15 +339,15 @@ class Answer:
 
     def values(self, metric: str) -> pd.Series:
         """Compute a metric for each target and, last, for all together ('mean')."""
-        known = self.metric(metric)
+        definition = self.metric(metric)
         if metric not in self._values:
-            self._values[metric] = self._computed(known)
+            self._values[metric] = self._computed(definition)
         return self._values[metric].copy()
 
     def _computed(self, metric: Metric) -> pd.Series:
         "Compute a metric from the items and parts, also where its values were saved"
-        sample = metric.compute(self, self._all_items())
-        return _with_mean(sample, sample, 'target' in metric.mean_over).iloc[0]
+        sample = metric.compute(self, self._all_items())  # one row: the sample is its own only resample
+        return _with_mean(resampled=sample, sample=sample, over_targets='target' in metric.mean_over).iloc[0]
 
     def value_table(self) -> pd.DataFrame:
         """Values of all metrics, in long form: metric, target, value."""
@@ -406,8 +418,8 @@ class Answer:
         Returns
         -------
         DataFrame, one row per target and 'mean': target, value, low, high (NaN below three units), n (number of units
-        in which the target is known; of a metric with `strata`, in the smallest of them). Bounds end where the metric's
-        range does: no value lies beyond, so that an interval does not hold the truth less often for it
+        in which the target is known; of a metric with `strata`, in the smallest of them). Intervals are
+        clipped to the range of the metric. The true value is never outside of it, so clipping loses no coverage
         """
         draws = self._draw_resamples(metric, over, confidence_level, n_resamples, seed)
         resampled = self._metric_by_resample(metric, draws)
@@ -450,7 +462,7 @@ class Answer:
         return table.assign(difference=difference, low=low, high=high, n=n)
 
     def _strata(self, metric: str) -> list[np.ndarray]:
-        "Masks (n_items,) of the items that a metric reads, one for each set that is drawn on its own"
+        "Masks (n_items,) of the items that a metric reads: one for each stratum, a set that is resampled on its own"
         strata = self.metric(metric).strata
         return [np.ones(len(self.truth), bool)] if strata is None else strata(self)
 
@@ -461,8 +473,8 @@ class Answer:
         """
         n = []
         for target in targets:
-            known = self.truth[target].notna().to_numpy() if target in self.truth else True
-            n.append(min(len(np.unique(draws.unit[mask & known])) for mask in self._strata(metric)))
+            has_truth = self.truth[target].notna().to_numpy() if target in self.truth else True
+            n.append(min(len(np.unique(draws.unit[mask & has_truth])) for mask in self._strata(metric)))
         return np.array(n)
 
     def _unit_of_items(self, over: str) -> np.ndarray:
@@ -491,10 +503,10 @@ class Answer:
 
     def _metric_by_resample(self, metric: str, draws: Draws) -> pd.DataFrame:
         "Compute the metric of each target and 'mean', one row per resample"
-        known = self.metric(metric)
-        resampled = known.compute(self, draws)
-        sample = known.compute(self, self._all_items())
-        return _with_mean(resampled, sample, 'target' in known.mean_over)
+        definition = self.metric(metric)
+        resampled = definition.compute(self, draws)
+        sample = definition.compute(self, self._all_items())
+        return _with_mean(resampled, sample, over_targets='target' in definition.mean_over)
 
     def _check_same(self, other: 'Answer') -> None:
         "Check that both answers are about the same items and targets"
@@ -572,17 +584,28 @@ class Answer:
             raise ValueError(f"the table {name!r} has no numbers for {', '.join(numbers)}")
 
 
-def _with_mean(resampled: pd.DataFrame, sample: pd.DataFrame, over_targets: bool = True) -> pd.DataFrame:
-    """Add 'mean', over targets that have a value in the sample; a resample that lacks one of them has no mean.
+def _with_mean(resampled: pd.DataFrame, sample: pd.DataFrame, over_targets: bool) -> pd.DataFrame:
+    """Add 'mean' to values of a metric, over the targets that have a value in the sample.
 
+    A resample that lacks one of these targets has no mean. A metric that returns 'mean' itself is left as it is.
+
+    Parameters
+    ----------
+    resampled : (n_resamples, n_targets) as `Metric.compute` returns it
+    sample : (1, n_targets), the same for the sample itself
     over_targets : False for a metric whose targets may not be averaged; the mean is NaN
     """
     if 'mean' in resampled:
         return resampled
     if not over_targets:
         return resampled.assign(mean=np.nan)
-    known = [target for target in resampled if not sample[target].isna().any()]
-    return resampled.assign(mean=resampled[known].mean(axis=1, skipna=False))
+    scored = [target for target in resampled if not sample[target].isna().any()]
+    return resampled.assign(mean=resampled[scored].mean(axis=1, skipna=False))
+
+
+def _is_odd_data(warning: Mapping) -> bool:
+    "Whether a warning is about odd codes or factors: only those of `srlviz.core.odd_data` list `names`"
+    return 'names' in warning
 
 
 def _values_of_table(table: pd.DataFrame) -> dict[str, pd.Series]:
@@ -613,7 +636,7 @@ def warning_lines(answers: Mapping[str, Answer]) -> list[str]:
     odd = {}  # kind -> columns, each once
     for name, answer in answers.items():
         for warning in answer.warnings:
-            if 'names' in warning:  # of `srlviz.core.odd_data`
+            if _is_odd_data(warning):
                 odd.setdefault(warning['kind'], {}).update(dict.fromkeys(warning['names']))
             else:
                 names.setdefault(warning['words'], []).append(name)
@@ -631,35 +654,45 @@ def warning_lines(answers: Mapping[str, Answer]) -> list[str]:
     return lines
 
 
+class _Effect(NamedTuple):
+    "What a dial does to a metric: it moves its value, or the value stays although what the metric claims is lost"
+
+    label: str  # of the metric
+    stays: bool
+
+
 def doubt_lines(answers: Iterable[Answer]) -> list[str]:
     """Describe the doubts of answers in one line, with the largest bias of each metric; [] if there are none."""
-    found = {}  # dial -> (label of a metric, whether it stays) -> bias, or its value where it stays
+    by_dial = {}  # dial -> effect -> the largest bias of its metric, or the value at which the metric stays
     for answer in answers:
         for doubt in answer.find_doubts():
-            known = found.setdefault(doubt.dial, {})
+            largest = by_dial.setdefault(doubt.dial, {})
             for name, value in (doubt.moves | doubt.stays).items():
-                key = answer.metrics[name].label, name in doubt.stays
-                known[key] = max(value, known.get(key, 0.0), key=abs)
+                effect = _Effect(answer.metrics[name].label, stays=name in doubt.stays)
+                previous = largest.get(effect, 0.0)
+                largest[effect] = max(value, previous, key=abs)  # a bias may be negative, and keeps its sign
     parts = []
-    for dial, known in found.items():
+    for dial, largest in by_dial.items():
         words = []
-        for (label, stays), value in known.items():
-            words.append(f'{label} stays at {number(value)}' if stays else f'{label} {signed(value)}')
+        for effect, value in largest.items():
+            verb = f'stays at {number(value)}' if effect.stays else signed(value)
+            words.append(f'{effect.label} {verb}')
         parts.append(f'{dial} ({", ".join(words)})')
     return [f'doubts: {"; ".join(parts)}; see `doubts()` of an answer'] if parts else []
 
 
 def warning_words(answer: Answer) -> str:
     """Join the warnings of an answer, and the rows that it left out, without odd data; '' if there are none."""
-    words = [warning['words'] for warning in getattr(answer, 'warnings', []) if 'names' not in warning]
+    words = [warning['words'] for warning in getattr(answer, 'warnings', []) if not _is_odd_data(warning)]
     left_out = getattr(answer, 'about', {}).get('left_out', {})
     missing = []
     others = []
     for what, n in left_out.items():
         if what.startswith('rows of '):
-            if what.count(' ') > 2:  # with a reason; 'rows of test' alone are those with NaN
+            has_reason = ' ' in what.removeprefix('rows of ')  # 'rows of test at whose step no other episode is'
+            if has_reason:
                 others.append(f'{n:,} {what}')
-            else:
+            else:  # 'rows of test' alone are those with NaN
                 missing.append(f'{n:,} {what}')
     if missing:
         words.append(f"left out, as a code or factor is NaN there: {', '.join(missing)}")
@@ -685,9 +718,14 @@ _MAKERS = (  # types of rows in time, and the call that makes a recording of one
 )
 
 
+def _has_windows(recording) -> bool:
+    "Whether it is a table of `Targets`, whose `windows` are the recording that was encoded"
+    return hasattr(recording, 'windows')
+
+
 def _check_recording(question: 'Question', recording) -> None:
-    "Refuse what is no recording, nor a table of targets with `windows`; of rows in time with the call that makes one"
-    if isinstance(recording, Recording) or hasattr(recording, 'windows'):
+    "Refuse what is neither a recording nor a table of `Targets`; of rows in time, show the call that makes one"
+    if isinstance(recording, Recording) or _has_windows(recording):
         return
     if isinstance(recording, str) and recording in catalog('worlds'):
         raise ValueError(
@@ -729,7 +767,7 @@ def _checked(ask):
         is_given = bool(args) or 'recording' in options
         if is_given and not (is_optional and recording is None):
             _check_recording(self, recording)
-        if self.needs == 'codes' and not hasattr(recording, 'windows'):
+        if self.needs == 'codes' and not _has_windows(recording):
             _check_codes(self, subject)
         return ask(self, subject, *args, **options)
 
@@ -754,13 +792,13 @@ def asked_together() -> Iterator[None]:
 
 def _once(what: str, subjects: tuple, compute: Callable):
     "Compute something about subjects, which are objects; within `asked_together` once"
-    known = _together.get()
-    if known is None:
+    computed = _together.get()
+    if computed is None:
         return compute()
     key = (what, *map(id, subjects))
-    if key not in known:
-        known[key] = subjects, compute()  # kept with its subjects, so that no other object gets their id
-    _, value = known[key]
+    if key not in computed:
+        computed[key] = subjects, compute()  # kept with its subjects, so that no other object gets their id
+    _, value = computed[key]
     return value
 
 # %% ../../nbs/00_core/12_questions.ipynb #9ea6c57a
@@ -778,16 +816,19 @@ class Question:
         'memory' (a module)
     reads : which factors it is asked about: 'classes', 'numbers' or 'any'; see `Factor.kind`
     splits : those that it needs beside 'probe', 'valid' and 'test'
-    tested : the split whose rows its answer is about; too few rows of 'test' are no score
+    tested : the split whose rows its answer is about. A scorecard gives no score for too few rows of 'test', but a
+        reason; rows of another split, such as 'twins', are not counted
     metrics : name -> Metric
     headline : the metric on boards and cards; by default the first
-    cost : 'quick', or 'slow' for one that is asked only by name: it takes minutes, or the shipped matrix lacks it
+    cost : 'quick', or 'slow' for a question that is asked only by name. That is one that takes minutes, and one that
+        the scores in `data_samples` (the matrix of cross-evaluation) do not have
     defaults : arguments that suit a few thousand rows, with which boards and cards ask it; those of the constructor are
         a paper's
     cannot_tell : the limits of its answer: words that complete the sentence 'It cannot tell ...'
     quick : arguments for an example that takes seconds
-    example : the world whose sample is the example of a question to codes, with its first condition as the split
-        'shifted'; or 'agent', for episodes of an agent, whose states are the codes
+    example : of a question about codes, what the start page asks it about: a world, whose sample is encoded, or
+        'agent', for episodes of an agent, whose states are the codes. A question that needs the split 'shifted' gets
+        there the first condition of that world
     """
 
     name: str = ''
@@ -830,8 +871,8 @@ class Question:
     @property
     def norm_words(self) -> str:
         """Of which codes its scores are: 'raw codes', 'standardized codes', or '' for a question without `norm`."""
-        known = {'none': 'raw codes', 'standardize': 'standardized codes'}
-        return known.get(getattr(self, 'norm', ''), '')
+        words = {'none': 'raw codes', 'standardize': 'standardized codes'}
+        return words.get(getattr(self, 'norm', ''), '')
 
     def explain(self, metric: str = '') -> list[str]:
         """Explain a metric in sentences: the question, what the metric is, its range and chance, what it cannot tell.
@@ -841,18 +882,18 @@ class Question:
         metric : '' takes the headline
         """
         metric = metric or self.headline
-        known = self.metrics[metric]
+        definition = self.metrics[metric]
         first_line = (inspect.getdoc(type(self)) or '').partition('\n')[0]
         sentences = [first_line] if first_line else []
         if define(metric):
-            sentences.append(f'{known.label}: {define(metric)}')
-        low, high = (number(end) if np.isfinite(end) else 'no bound' for end in (known.low, known.high))
-        unit = f', in {known.unit}' if known.unit else ''
-        span = f'{known.label} goes from {low} to {high}{unit}; {known.better} is better.'
-        if known.chance == 'permuted':
+            sentences.append(f'{definition.label}: {define(metric)}')
+        low, high = (number(end) if np.isfinite(end) else 'no bound' for end in (definition.low, definition.high))
+        unit = f', in {definition.unit}' if definition.unit else ''
+        span = f'{definition.label} goes from {low} to {high}{unit}; {definition.better} is better.'
+        if definition.chance == 'permuted':
             span += ' Chance is measured, with the codes of other episodes.'
-        elif known.chance is not None:
-            span += f' Chance is {number(known.chance)}.'
+        elif definition.chance is not None:
+            span += f' Chance is {number(definition.chance)}.'
         sentences.append(span)
         if self.cannot_tell:
             sentences.append(f'It cannot tell {self.cannot_tell}.')
@@ -926,6 +967,8 @@ class Question:
         kinds = {} if kinds is None else kinds
         _check_kinds(kinds)
         codes, factors = check_parts(codes, factors)
+        # signs are of the data as they were given: which rows and factors leave below depends on the question, and
+        # until then all questions that are asked together have the same arrays, whose signs are measured once
         signs = _once('signs', (codes.get('probe'), factors.get('probe')), lambda: measure_signs(codes, factors))
         numbers = find_numbers(factors, kinds)
         factors, of_other_kind = factors_read(self, factors, numbers)
@@ -1093,12 +1136,14 @@ def _complete_rows(codes: dict, factors: dict) -> tuple[dict, dict, dict[str, in
 
 
 def _empty_factors(tables: Iterable[pd.DataFrame]) -> list[str]:
-    "Names of columns that have no value in some table, sorted"
+    "Names of factors that have no value in some table, sorted"
     empty = set()
     for table in tables:
-        missing = table.isna().all()
+        is_empty = table.isna().all()  # for each column
         if len(table):
-            empty |= {*missing.index[missing]} - {*missing.index[~missing]}
+            # two columns may have one name, and only one of them a value: `drop` by this name would lose both
+            with_values = {*is_empty.index[~is_empty]}
+            empty |= {*is_empty.index[is_empty]} - with_values
     return sorted(name for name in empty if isinstance(name, str))
 
 
@@ -1218,7 +1263,8 @@ def factors_read(question: Question, factors: Mapping, numbers: Mapping[str, boo
     ------
     ValueError : if no factor is left
     """
-    others = [name for name, number in numbers.items() if number != (question.reads == 'numbers')]
+    reads_numbers = question.reads == 'numbers'
+    others = [name for name, is_numeric in numbers.items() if is_numeric != reads_numbers]
     if question.reads == 'any' or not others:
         return factors, {}
     if len(others) == len(numbers):
@@ -1290,10 +1336,10 @@ def question_named(name: str, arguments: Mapping | None = None) -> Question:
     ------
     ValueError : for an unknown name or argument, and a value of the wrong type
     """
-    known = questions()
-    if name not in known:
-        raise unknown('question', str(name)[:80], known)
-    cls = known[name]
+    by_name = questions()
+    if name not in by_name:
+        raise unknown('question', str(name)[:80], by_name)
+    cls = by_name[name]
     fields = sorted(f.name for f in dataclasses.fields(cls))
     values = {}
     for key, value in (arguments or {}).items():
@@ -1479,9 +1525,10 @@ def _check_metrics(answer: Answer, saved: pd.DataFrame) -> None:
             raise ValueError(
                 f"its {name} is from {found.min():g} to {found.max():g}, not within {metric.low:g} to {metric.high:g}"
             )
-        computed = answer.values(name)
-        if not answer.has_items and not metric.resampled:
-            computed = answer._computed(metric)
+        if answer.has_items or metric.resampled:
+            computed = answer.values(name)  # from the items; without items what was saved, which cannot be checked
+        else:
+            computed = answer._computed(metric)  # needs no items: computed from the parts, which are always saved
         if list(computed.index) != list(found.index) or not np.allclose(computed, found, rtol=1e-4, equal_nan=True):
             raise ValueError(f"its {name} differs from that of its items")
         answer.chance(name)  # parts that it cannot use are an error now, not later
@@ -1520,23 +1567,54 @@ def load_answers(path: str | Path, question: Question | None = None) -> list[Ans
             raise ValueError("it has no header")
         answers = [{} for _ in range(n)]
         for name, array in arrays.items():
-            number, _, rest = name.partition('/')
-            if not number.isdecimal() or int(number) >= n:
+            i, _, rest = name.partition('/')
+            if not i.isdecimal() or int(i) >= n:
                 raise ValueError(f"the array {name!r:.80} belongs to no answer")
-            answers[int(number)][rest] = array
+            answers[int(i)][rest] = array
         max_header = min(_MAX_HEADER, max_unpacked(path) // n)
         return [_from_arrays(arrays, question, max_header) for arrays in answers]
 
 
 def _from_arrays(arrays: Mapping[str, np.ndarray], question: Question | None, max_header: int) -> Answer:
     "Check the arrays of `_to_arrays`, and build the answer"
+    header, is_of_0_2_0 = _read_header(arrays, max_header)
+    _check_arrays(arrays, header)
+    if question is None:
+        question = question_named(header['question'], header['arguments'])
+    elif question.name != header['question']:
+        raise ValueError(f"the question is {header['question']!r:.80}, not {question.name!r}")
+    parts = _read_parts(arrays, header)
+    truth, predicted = _pop_items(parts)
+    about = header['about']
+    check_fields(about, {name: field for name, field in _ABOUT.items() if name in about}, 'about')
+    _check_warnings(about.get('warnings', []))
+    saved_values = None if is_of_0_2_0 else _check_values(parts.pop('values', None), 'values')
+
+    metric_values = None if header['items'] else saved_values
+    answer = question.answer_class()(question, truth, predicted, parts, about, metric_values=metric_values)
+    if not answer.has_items and len(truth.columns):
+        raise ValueError("it has items, although it says that it has none")
+    if answer.permuted is not None:
+        _check_chance(_check_values(answer.permuted, 'permuted'), answer.metrics)
+    answer.check()
+    _check_metrics(answer, _values_of_0_2_0(answer) if is_of_0_2_0 else saved_values)
+    return answer
+
+
+def _read_header(arrays: Mapping[str, np.ndarray], max_header: int) -> tuple[dict, bool]:
+    "Read and check the header, and return it with whether srlviz 0.2.0 wrote it: without 'items', and with no values"
     header = parse_json(str(arrays['header']), max_header)
-    is_of_0_2_0 = isinstance(header, dict) and 'items' not in header  # its metrics are computed from its items
+    is_of_0_2_0 = isinstance(header, dict) and 'items' not in header
     if is_of_0_2_0:
         header = header | {'items': True}
     header = check_fields(header, _HEADER, 'header')
     if is_of_0_2_0 and 'truth' not in header['tables']:
         raise ValueError("srlviz 0.2.0 saved it without its items: ask the question again")
+    return header, is_of_0_2_0
+
+
+def _check_arrays(arrays: Mapping[str, np.ndarray], header: Mapping) -> None:
+    "Check the types of arrays, and that there is not too much in them or in the header"
     for name, array in arrays.items():
         if array.dtype.kind not in 'biufU':
             raise ValueError(f"the array {name!r:.80} is of {array.dtype}; expected numbers or text")
@@ -1545,10 +1623,10 @@ def _from_arrays(arrays: Mapping[str, np.ndarray], question: Question | None, ma
         raise ValueError(f"it has {n_texts:,} texts, more than {_MAX_TEXTS:,}")
     if max(len(header['tables']), len(header['arrays'])) > _MAX_PARTS:
         raise ValueError(f"it has {len(header['tables'])} tables, more than {_MAX_PARTS}")
-    if question is None:
-        question = question_named(header['question'], header['arguments'])
-    elif question.name != header['question']:
-        raise ValueError(f"the question is {header['question']!r:.80}, not {question.name!r}")
+
+
+def _read_parts(arrays: Mapping[str, np.ndarray], header: Mapping) -> dict[str, np.ndarray | pd.DataFrame]:
+    "Read the arrays and tables that the header lists"
     parts = {}
     for name in header['arrays']:
         if name in header['tables'] or name not in arrays:
@@ -1556,29 +1634,23 @@ def _from_arrays(arrays: Mapping[str, np.ndarray], question: Question | None, ma
         parts[name] = arrays[name]
     for name, table in header['tables'].items():
         parts[name] = _read_table(name, check_fields(table, _TABLE, name), arrays)
+    return parts
 
+
+def _pop_items(parts: dict) -> tuple[pd.DataFrame, pd.DataFrame]:
+    "Take truth and predicted out of the parts, and check that they are about the same items"
     truth = parts.pop('truth', pd.DataFrame())
     predicted = parts.pop('predicted', pd.DataFrame())
     if list(truth) != list(predicted) or not truth.index.equals(predicted.index):
         raise ValueError("truth and predicted are not of the same items and targets")
     if list(truth.index.names) == ['episode', 't'] and any(level.dtype.kind == 'f' for level in truth.index.levels):
         raise ValueError("episode and t of its items are not whole")
-    about = header['about']
-    check_fields(about, {name: field for name, field in _ABOUT.items() if name in about}, 'about')
-    _check_warnings(about.get('warnings', []))
-    values = None if is_of_0_2_0 else _check_values(parts.pop('values', None), 'values')
+    return truth, predicted
 
-    known = None if header['items'] else values
-    answer = question.answer_class()(question, truth, predicted, parts, about, metric_values=known)
-    if not answer.has_items and len(truth.columns):
-        raise ValueError("it has items, although it says that it has none")
-    if answer.permuted is not None:
-        _check_chance(_check_values(answer.permuted, 'permuted'), answer.metrics)
-    answer.check()
-    if is_of_0_2_0:
-        try:
-            values = answer.value_table()
-        except KeyError as missing:
-            raise ValueError(f"srlviz 0.2.0 saved no {missing}, which its metrics need today: ask again") from None
-    _check_metrics(answer, values)
-    return answer
+
+def _values_of_0_2_0(answer: Answer) -> pd.DataFrame:
+    "The values of an answer of srlviz 0.2.0, which saved none: they are computed from its items"
+    try:
+        return answer.value_table()
+    except KeyError as missing:
+        raise ValueError(f"srlviz 0.2.0 saved no {missing}, which its metrics need today: ask again") from None

@@ -153,7 +153,8 @@ class Results:
         by_target = self.scores.rename(columns={'group': 'question'}).groupby(by, sort=False, as_index=False)
         rows = by_target.agg(value=('value', 'mean'), seeds=('seed', 'nunique'))  # of several seeds the mean
         rows = rows.merge(self._intervals, how='left', on=by, validate='1:1')
-        rows.loc[rows['seeds'] > 1, [*INTERVAL_COLUMNS[6:]]] = np.nan  # those of an answer are of one seed
+        of_answer = [c for c in INTERVAL_COLUMNS if c not in (*by, 'value')]  # low, high, episodes and differences
+        rows.loc[rows['seeds'] > 1, of_answer] = np.nan  # an answer is of one seed, and so is its interval
         return rows[[*INTERVAL_COLUMNS]]
 
     @cached_property

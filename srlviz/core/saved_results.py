@@ -71,7 +71,7 @@ def about_recording(recording: Recording) -> dict:
         'episodes': episodes,
         'factors': [f.name for f in recording.factors],
         'groups': {f.name: f.group for f in recording.factors if f.group},
-        'truth': episode_content(columns, ' '.join(recording.split)),
+        'truth': episode_content(columns, ' '.join(recording.split)),  # a hash of the factors and splits
     }
 
 
@@ -159,9 +159,9 @@ def read_columns(content: Mapping, columns: Mapping[str, Field], where: str) -> 
     if len(sizes) > 1 or max(sizes) > _MAX_ROWS:
         raise ValueError(f"{where}: its columns have {sorted(sizes)} rows; expected one number, at most {_MAX_ROWS:,}")
     for name, (ok, words) in columns.items():
-        wrong = next((v for v in content[name] if not ok(v)), None)
-        if wrong is not None or None in content[name] and not ok(None):
-            raise ValueError(f"{where}: a value of {name!r} is {wrong!r:.80}; expected {words}")
+        for value in content[name]:
+            if not ok(value):
+                raise ValueError(f"{where}: a value of {name!r} is {value!r:.80}; expected {words}")
     table = pd.DataFrame({name: pd.Series(content[name], dtype=object) for name in columns})
     return stacked([table], [*columns])
 
@@ -393,7 +393,7 @@ def _read_answers(folder: str | Path, keys: list, known: Mapping, scores: pd.Dat
 
 
 def _read_answer(path: Path, question: Question, scores: pd.DataFrame, rows: Sequence[int]) -> Answer:
-    "Load an answer, and compare it with its question and its scores, of which it has those of one seed"
+    "Load an answer, and check that it is about its question and has the scores of one seed, which are rows of `scores`"
     found = load_answers(path)
     if len(found) != 1 or not _is_of(found[0].question, question):
         raise ValueError(f"{path} is not the answer to {question!r:.200}")
@@ -407,10 +407,15 @@ def _read_answer(path: Path, question: Question, scores: pd.DataFrame, rows: Seq
 
 
 def _is_of(found: Question, asked: Question) -> bool:
-    "Whether an answer's question is the one that was asked; an empty tuple, such as of categories, is filled in by it"
+    """Whether an answer's question is the one that was asked.
+
+    An argument that was asked as an empty tuple may have any value: some questions fill it in when they are asked, such
+    as `categories` with the factors that are classes.
+    """
     arguments = found.arguments()
     for name, value in asked.arguments().items():
-        if value != arguments.get(name) and value not in ((), []):
+        is_filled_in = value in ((), [])
+        if value != arguments.get(name) and not is_filled_in:
             return False
     return found.name == asked.name
 
@@ -424,21 +429,21 @@ def _has_values(values: pd.Series, scores: pd.DataFrame) -> bool:
 _LEVELS = ('step', 'episode')  # what a row of codes is of
 
 
-def _read_recordings(folder: str | Path, tasks: list[str], moments: pd.DataFrame, header: Path) -> Lazy:
-    "The recordings of the header, each of which must have the moments that are shown of it"
+def _read_recordings(folder: str | Path, tasks: list[str], moments: pd.DataFrame, header_path: Path) -> Lazy:
+    "The recordings of the header, each of which must have the moments that are shown of it; an error names the header"
     makers = {}
     for number, task in enumerate(tasks):
         path = inside(folder, f'recordings/{number}')
-        makers[task] = partial(_read_recording, path, moments[moments['task'] == task], header)
+        makers[task] = partial(_read_recording, path, moments[moments['task'] == task], header_path)
     return Lazy(makers)
 
 
-def _read_recording(path: Path, moments: pd.DataFrame, header: Path) -> Recording:
+def _read_recording(path: Path, moments: pd.DataFrame, header_path: Path) -> Recording:
     "Load a recording, which must have the moments that are shown of it"
     recording = load_recording(path)
     for row in moments.itertuples():
         if row.episode >= len(recording) or row.t >= recording.lengths[row.episode]:
-            raise ValueError(f"{header}: moments: {path} has no episode {row.episode} with a step {row.t}")
+            raise ValueError(f"{header_path}: moments: {path} has no episode {row.episode} with a step {row.t}")
     return recording
 
 
@@ -565,8 +570,8 @@ def read_results(folder: str | Path) -> dict[str, Any]:
         'warnings': warnings,
         'recordings': recordings,
         'fitted': fitted,
-        'references': tuple(name for name in references if name in known['method']),
-        'baseline': header['baseline'],
+        'references': tuple(name for name in references if name in known['method']),  # those with a score or reason
+        'baseline': header['baseline'],  # perhaps without a score: saved differences are to it all the same
         'left_out': left_out,
         'notes': header['notes'],
         'about': header['about'],
