@@ -221,7 +221,7 @@ def test_the_time_decides_which_notebook_counts_and_else_the_name(tmp_path, know
         os.utime(path, (1000, 1000))
     os.utime(tmp_path / 'in/ann' / last, (1000 + seconds, 1000 + seconds))
     (ann,) = read(tmp_path, known).values()
-    assert ann.counts('01_toy').place == PurePath('ann', last)
+    assert ann.graded_notebook('01_toy').place == PurePath('ann', last)
     words = 'is older' if seconds else 'was changed at the same time'
     more = f'ann/{last} replaces ann/v2 (1).ipynb, which {words} and had more answers'
     assert (more in ann.notes) == (last != 'v2 (1).ipynb') and len(ann.notes) == 2

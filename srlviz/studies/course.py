@@ -363,7 +363,7 @@ def score() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=['exercise', '', 'state']).set_index('exercise')
 
 # %% ../../nbs/09_studies/13_course.ipynb #19b2fc3d
-_MARK = re.compile('### (BEGIN|END) SOLUTION', re.IGNORECASE)
+_SOLUTION_MARKER = re.compile('### (BEGIN|END) SOLUTION', re.IGNORECASE)
 _REGION = re.compile(
     r'^([ \t]*)### BEGIN SOLUTION[ \t]*\n(?:(?!### (?:BEGIN|END) SOLUTION).)*^[ \t]*### END SOLUTION[ \t]*$',
     re.MULTILINE | re.DOTALL | re.IGNORECASE,
@@ -378,7 +378,7 @@ def without_solutions(source: str) -> str:
     ValueError : for a marker without its partner
     """
     stripped = _REGION.sub(lambda match: f'{match[1]}...  # your code' if match[1] else '# your code', source)
-    if _MARK.search(stripped):
+    if _SOLUTION_MARKER.search(stripped):
         raise ValueError(f"a solution needs both '### BEGIN SOLUTION' and '### END SOLUTION'; got {source!r:.200}")
     return stripped
 
@@ -428,7 +428,7 @@ def nbgrader_notebook(notebook):
     "A copy of a lesson with its solutions, without outputs, and with the cell metadata of nbgrader"
     copy, checks = _without_outputs(notebook)
     for cell, names in checks:
-        has_solution = bool(_MARK.search(cell.source))
+        has_solution = bool(_SOLUTION_MARKER.search(cell.source))
         if has_solution and names:
             raise ValueError(f"a cell holds either a solution or a check; got {cell.source!r:.200}")
         about = dict(schema_version=3, task=False, grade=bool(names), locked=bool(names), solution=has_solution)
@@ -498,7 +498,7 @@ def write_course(folder: str | Path) -> dict[str, Path]:
             for part in ('', 'solutions'):
                 target = partial / part / place
                 target.parent.mkdir(parents=True, exist_ok=True)
-                if not part and any(_MARK.search(cell.source) for cell in notebook.cells):
+                if not part and any(_SOLUTION_MARKER.search(cell.source) for cell in notebook.cells):
                     nbformat.write(student_notebook(notebook), target)
                 else:
                     shutil.copyfile(path, target)

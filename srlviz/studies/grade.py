@@ -18,7 +18,7 @@ import pandas as pd
 
 from ..core.files import LIST, atomic_path, cells_of_text, check_fields, check_whole
 from ..core.files import is_real, make_folder, read_json, write_json
-from .course import _MARK, checked_exercises, lessons, student_notebook, without_solutions
+from .course import _SOLUTION_MARKER, checked_exercises, lessons, student_notebook, without_solutions
 from .notebooks import LINES, read_notebook, visible
 from .sandbox import Cells, ProcessEnded, CellResult, can_isolate, check_hidden
 
@@ -90,7 +90,7 @@ def read_lesson(path: str | Path) -> Lesson:
         if cell.cell_type != 'code':
             continue
         exercises = tuple(checked_exercises(cell.source))
-        if _MARK.search(cell.source):
+        if _SOLUTION_MARKER.search(cell.source):
             if exercises:
                 raise ValueError(
                     f"{path}: a cell has a solution and the check of {exercises[0]}; write them in two cells"
@@ -120,7 +120,12 @@ class _Cell:
         return self.kind == 'code' and bool(self.source.strip())
 
 
-_ID = lambda x: isinstance(x, str) and re.fullmatch(r'[\w-]{1,64}', x, re.A), 'letters, digits, - and _'
+def _is_id(x) -> bool:
+    return isinstance(x, str) and re.fullmatch(r'[\w-]{1,64}', x, re.A) is not None
+
+
+# field of a cell in the file -> its test, and what is expected in words
+_ID = {'id': (_is_id, 'letters, digits, - and _')}
 _CELL = {'cell_type': (lambda x: x in ('code', 'markdown', 'raw'), 'code, markdown or raw'), 'source': LINES}
 
 
@@ -131,40 +136,52 @@ def _cells(path: str | Path) -> list[_Cell]:
     for i, cell in enumerate(content['cells'], 1):
         check_fields(cell, _CELL, f'{path}: cell {i}')
         if 'id' in cell:  # notebooks of versions before 4.5 have none
-            check_fields(cell, {'id': _ID}, f'{path}: cell {i}')
+            check_fields(cell, _ID, f'{path}: cell {i}')
         found.append(_Cell(cell.get('id', ''), cell['cell_type'], ''.join(cell['source'])))
     return found
 
 # %% ../../nbs/09_studies/15_grade.ipynb #a6875155
-def _known_cells(cells: Sequence[_Cell], lesson: Lesson) -> tuple[list[_Cell], list[str]]:
-    "The cells with their ids in the lesson, '' for others; and the ids that were found by place"
+def _by_id_or_text(cells: Sequence[_Cell], lesson: Lesson) -> list[_Cell]:
+    "The cells with their ids in the lesson, '' for those whose id and text are not in it"
     ids = {cell.id for cell in cells}
     lost = {text: id for id, text in lesson.texts.items() if text and id not in ids}
     found = []
     for cell in cells:
         id = cell.id if cell.id in lesson.texts else lost.pop(_text(cell.source), '')
         found.append(_Cell(id, cell.kind, cell.source))
-    present = {cell.id for cell in found}
+    return found
+
+
+def _by_place(cells: Sequence[_Cell], lesson: Lesson) -> dict[int, str]:
+    "Which cells without an id are known by their place: index in the notebook -> id in the lesson"
     order = {id: i for i, id in enumerate(lesson.texts)}
+    present = {cell.id for cell in cells}
+    found = {}
     before = ''  # the id of the known cell before
-    unknown = []  # code cells since then
-    by_place = []
-    for cell in found:
+    unknown = []  # indices of the code cells since then
+    for i, cell in enumerate(cells):
         if not cell.id:
             if cell.has_code:
-                unknown.append(cell)
+                unknown.append(i)
             continue
         if before and unknown:
             between = range(order[before], order[cell.id])
             missing = [step.id for step in lesson.steps if order[step.id] in between and step.id not in present]
             if len(missing) == len(unknown) and not set(missing).isdisjoint(lesson.answers):
-                for unknown_cell, missing_id in zip(unknown, missing):
-                    unknown_cell.id = missing_id
+                found |= dict(zip(unknown, missing))
                 present.update(missing)
-                by_place += missing
         before = cell.id
         unknown = []
-    return found, by_place
+    return found
+
+
+def _known_cells(cells: Sequence[_Cell], lesson: Lesson) -> tuple[list[_Cell], list[str]]:
+    "The cells with their ids in the lesson, '' for others; and the ids that were found by place"
+    found = _by_id_or_text(cells, lesson)
+    by_place = _by_place(found, lesson)
+    for i, id in by_place.items():
+        found[i].id = id
+    return found, list(by_place.values())
 
 # %% ../../nbs/09_studies/15_grade.ipynb #90ce2604
 def _sources(cells: Sequence[_Cell], handed_out: Mapping[str, str]) -> tuple[dict[str, tuple[str, ...]], int]:
@@ -176,24 +193,24 @@ def _sources(cells: Sequence[_Cell], handed_out: Mapping[str, str]) -> tuple[dic
     handed_out : id of each answer cell -> its source before the student has written in it
     """
     sources = defaultdict(list)
-    own = []  # own cells since the last cell of the lesson
-    last = ''  # the answer right after which own cells stand
+    answer_before = ''  # the id of the answer cell that own cells here belong to; '' directly after a given cell
+    waiting = []  # own cells since that given cell, which belong to the next cell if it is an answer
     n_left_out = 0
     for cell in cells:
         if cell.id in handed_out:
-            if own or cell.source.strip() != handed_out[cell.id].strip():
-                sources[cell.id] += [*own, cell.source]
-            own = []
-            last = cell.id
+            if waiting or cell.source.strip() != handed_out[cell.id].strip():
+                sources[cell.id] += [*waiting, cell.source]
+            waiting = []
+            answer_before = cell.id
         elif cell.id:
-            n_left_out += len(own)
-            own = []
-            last = ''
-        elif cell.has_code and last:
-            sources[last].append(cell.source)
+            n_left_out += len(waiting)
+            waiting = []
+            answer_before = ''
+        elif cell.has_code and answer_before:
+            sources[answer_before].append(cell.source)
         elif cell.has_code:
-            own.append(cell.source)
-    return {id: tuple(texts) for id, texts in sources.items()}, n_left_out + len(own)
+            waiting.append(cell.source)
+    return {id: tuple(texts) for id, texts in sources.items()}, n_left_out + len(waiting)
 
 # %% ../../nbs/09_studies/15_grade.ipynb #ab5d8b3c
 @dataclass(frozen=True)
@@ -247,7 +264,7 @@ def read_answers(path: str | Path, known: Mapping[str, Lesson]) -> Answers:
     solved = []
     for cell in once:
         if cell.id in handed_out:
-            if _MARK.search(cell.source):
+            if _SOLUTION_MARKER.search(cell.source):
                 solved.append(cell.id)
         elif cell.id and cell.kind == 'code' and _text(cell.source) != lesson.texts[cell.id]:
             first_line, *_ = lesson.texts[cell.id].split('\n')
@@ -293,8 +310,9 @@ class _Grading:
     ----------
     marks : of the exercises so far
     faults : id of an answer cell -> its error
-    dropped : ids of cells that are not run any more
-    put_back : names that answers had replaced, in their order
+    dropped : ids of cells that are not run any more; of an answer the placeholder still is
+    put_back : its keys are the functions that answers had replaced and the process has put back, in their order
+    notes : for the instructor
     used : seconds so far, in all processes
     """
 
@@ -317,21 +335,31 @@ class _Grading:
         return self.lesson.steps[:last]
 
     def run(self, cells: Cells) -> bool:
-        "Run the steps in a new process; return whether it came to the end. If not, a cell is dropped for the next run"
+        """Run the steps in a new process.
+
+        Returns
+        -------
+        whether grading is finished. If not, the process has ended early, at least one cell more is dropped, and the
+        steps have to run again in another process
+        """
         active = []  # answers in this process, the last one first
         for step in self.steps():
             if self.used > _MAX_TIMES * self.seconds:
                 self._end()
                 break
-            if step.id in self.dropped and step.kind != 'answer':
-                continue
+            is_dropped = step.id in self.dropped
             try:
-                if step.kind == 'answer':
-                    self._answer(cells, step, active)
-                else:
-                    self._lesson(cells, step, active)
+                if step.kind == 'answer':  # first as it was handed out, dropped or not: later cells need its names
+                    self._run(cells, 'placeholder', step.placeholder, self.seconds)
+                    if not is_dropped:
+                        self._run_answer(cells, step, active)
+                elif not is_dropped:
+                    self._run_given(cells, step, active)
             except ProcessEnded as e:
-                return not self._blame(step, active, self._fault(e.too_slow, str(e)))
+                self._note_end(step, self._fault(e.too_slow, str(e)))
+                to_drop = self._to_drop(step, active)
+                self.dropped |= to_drop
+                return not to_drop
         return True
 
     def _end(self) -> None:
@@ -343,10 +371,11 @@ class _Grading:
                     self.marks.setdefault(exercise, self._with_fault(mark, step))
 
     def _fault(self, too_slow: bool, error: str) -> Mark:
+        "The mark of a cell that raised an error, was interrupted by the alarm, or ended the process"
         return Mark('too slow', f'more than {self.seconds:g} s') if too_slow else Mark('error', error)
 
     def _run(self, cells: Cells, kind: str, source: str, seconds: float) -> CellResult:
-        "Run a cell; count its time and what it had replaced"
+        "Run a cell; add up its time and the functions that were put back after it"
         start = time.monotonic()
         try:
             ran = cells.run(kind, source, seconds)
@@ -355,11 +384,8 @@ class _Grading:
         self.put_back |= dict.fromkeys(ran.put_back)
         return ran
 
-    def _answer(self, cells: Cells, step: Step, active: list[str]) -> None:
-        "Run an answer cell: first as it was handed out, so that its names exist, then the student's"
-        self._run(cells, 'placeholder', step.placeholder, self.seconds)
-        if step.id in self.dropped:
-            return
+    def _run_answer(self, cells: Cells, step: Step, active: list[str]) -> None:
+        "Run what the student wrote for an answer cell"
         active.insert(0, step.id)
         end = self.used + self.seconds  # of all cells of the answer together
         for source in self.answers.sources.get(step.id, ()):
@@ -369,15 +395,17 @@ class _Grading:
             if ran.too_slow:
                 break
 
-    def _lesson(self, cells: Cells, step: Step, active: list[str]) -> None:
-        "Run a cell of the lesson, and mark the exercises that it checks"
+    def _run_given(self, cells: Cells, step: Step, active: list[str]) -> None:
+        "Run a given cell of the lesson or a check, and mark the exercises that it checks"
         ran = self._run(cells, step.kind, step.source, self.seconds)
         checked = {name: (state, reason) for name, state, reason in ran.checked}
         names = [name for name, _, _ in ran.checked]
         for exercise in step.exercises:
             if exercise in self.marks:  # by a process before
                 continue
-            if ran.error:  # what was checked before it may be the work of the answer
+            # A check calls functions of the student. One of them could call `check` itself with a right answer, and
+            # then raise, so that the lesson's own call is never made. What was checked before an error does not count
+            if ran.error:
                 mark = self._fault(ran.too_slow, ran.error)
             elif exercise not in checked:
                 mark = Mark('error', 'the check did not run')
@@ -388,7 +416,7 @@ class _Grading:
                 state, reason = checked[exercise]
                 mark = Mark(_OF_CHECK.get(state, 'error'), reason)
             self.marks[exercise] = self._with_fault(mark, step)
-        if ran.too_slow:  # the answer may be used again, and be as slow
+        if ran.too_slow:  # later cells may use the answer again, and be as slow: its placeholder replaces it
             for id in self._suspects(step, active):
                 answer = next(other for other in self.lesson.steps if other.id == id)
                 self._run(cells, 'placeholder', answer.placeholder, self.seconds)
@@ -407,20 +435,21 @@ class _Grading:
         "The answers that a cell of the lesson probably used"
         return [id for id in step.answers if id in active] or active[:1]
 
-    def _blame(self, step: Step, active: list[str], fault: Mark) -> bool:
-        "Drop the answer at which the process ended, or a cell of the lesson; return whether any was not dropped before"
+    def _note_end(self, step: Step, fault: Mark) -> None:
+        "Note at an answer that the process ended at it, or mark the exercises of a check at which it ended"
         if step.kind == 'answer':
             self.faults.setdefault(step.id, fault)
-            blamed = [step.id]
         else:
             for exercise in step.exercises:
                 self.marks.setdefault(exercise, self._with_fault(fault, step))
-            blamed = self._suspects(step, active) or [step.id]
-        if self.dropped.issuperset(blamed):  # an answer before may have left something running
-            blamed = active
-        is_new = not self.dropped.issuperset(blamed)
-        self.dropped.update(blamed)
-        return is_new
+
+    def _to_drop(self, step: Step, active: list[str]) -> set[str]:
+        "The cells to blame for the end of the process at a step, none of which is dropped yet; see the table above"
+        if step.kind != 'answer':
+            return set(self._suspects(step, active)) or {step.id}
+        if step.id in self.dropped:
+            return set(active)
+        return {step.id}
 
 # %% ../../nbs/09_studies/15_grade.ipynb #b9ef131d
 def grade_answers(lesson: Lesson, answers: Answers, seconds: float, start: Callable[[], Cells]) -> dict:
@@ -436,8 +465,8 @@ def grade_answers(lesson: Lesson, answers: Answers, seconds: float, start: Calla
     dict with `marks`, exercise -> Mark, and `notes`, a list
     """
     grading = _Grading(lesson, answers, seconds)
-    finished = not grading.steps()
-    while not finished:
+    finished = not grading.steps()  # without an answer no process is needed
+    while not finished:  # each further process runs without one more cell of the lesson, so this ends
         with start() as cells:
             finished = grading.run(cells)
     marks = {}
@@ -480,25 +509,30 @@ def student_of(place: PurePath, known: Sequence[str]) -> tuple[str, str]:
 _UNREAD = '__MACOSX'
 
 
-def _in_folder(folder: Path) -> Iterator[tuple[PurePath, str]]:
-    "What is in a folder: (place, 'notebook', 'file', 'empty folder', or why it is not read); links are not followed"
+def _in_folder(folder: Path) -> Iterator[tuple[PurePath, str, str]]:
+    """What is in a folder; links are not followed.
+
+    Returns
+    -------
+    of each thing: place, kind ('notebook', 'file', 'empty folder' or 'unread'), and why it is unread, else ''
+    """
     unreadable = []
     for place, folders, files in os.walk(folder, onerror=unreadable.append):
         folders[:] = sorted(name for name in folders if name != _UNREAD and not name.startswith('.'))
         notebooks = {name for name in files if name.lower().endswith('.ipynb') and not name.startswith('._')}
         files = [name for name in files if name in notebooks or not name.startswith('.')]
         if not files and not folders and Path(place) != folder:
-            yield Path(place).relative_to(folder), 'empty folder'
+            yield Path(place).relative_to(folder), 'empty folder', ''
         for name in sorted([*files, *folders]):
             path = Path(place, name)
             if path.is_symlink() and (name in notebooks or name in folders):
-                yield path.relative_to(folder), 'is a link, and was not read'
+                yield path.relative_to(folder), 'unread', 'is a link, and was not read'
             elif name in files:
-                yield path.relative_to(folder), 'notebook' if name in notebooks else 'file'
+                yield path.relative_to(folder), 'notebook' if name in notebooks else 'file', ''
     for error in unreadable:
         if Path(error.filename) == folder:
             raise error
-        yield Path(error.filename).relative_to(folder), _why_unread(error)
+        yield Path(error.filename).relative_to(folder), 'unread', _why_unread(error)
 
 
 def _why_unread(error: OSError) -> str:
@@ -524,7 +558,7 @@ class _HandedIn:
 
 @dataclass
 class _Student:
-    "What one student has handed in: lesson -> notebooks, the one that counts last; names of other files; and notes"
+    "What one student has handed in: lesson -> notebooks, of which the last is graded; names of other files; and notes"
 
     name: str
     number: str = ''
@@ -532,7 +566,7 @@ class _Student:
     others: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    def counts(self, lesson: str) -> _HandedIn:
+    def graded_notebook(self, lesson: str) -> _HandedIn:
         return self.handed_in[lesson][-1]
 
     def read(self, folder: Path, place: PurePath, known: Mapping[str, Lesson]) -> None:
@@ -594,7 +628,7 @@ def _note_equal(students: Sequence[_Student], known: Mapping[str, Lesson]) -> No
     of_answers = defaultdict(list)
     for student in students:
         for name in student.handed_in:
-            sources = student.counts(name).answers.sources
+            sources = student.graded_notebook(name).answers.sources
             given = {step.id: step.placeholder for step in known[name].steps}
             n_written = sum(len('\n'.join(cells)) - len(given[id]) for id, cells in sources.items())
             if n_written >= _MIN_EQUAL:
@@ -608,12 +642,18 @@ def _note_equal(students: Sequence[_Student], known: Mapping[str, Lesson]) -> No
 # %% ../../nbs/09_studies/15_grade.ipynb #1ef1cd57
 def _refuse_a_level_too_high(folder: Path, student: _Student) -> None:
     "Refuse folders with one lesson in the folder of a student; they may be students themselves"
+    if student.number:  # the learning platform has numbered it, so it is one student
+        return
     for lesson, notebooks in student.handed_in.items():
-        inner = sorted({notebook.place.parts[1] for notebook in notebooks if len(notebook.place.parts) > 2})
-        if len(inner) > 1 and not student.number:
+        inner = set()  # folders directly in that of the student
+        for notebook in notebooks:
+            below = notebook.place.parts[1:-1]  # folders between that of the student and the file
+            if below:
+                inner.add(below[0])
+        if len(inner) > 1:
             top = folder / notebooks[0].place.parts[0]
             raise ValueError(
-                f"{top} has {lesson} in several folders: {_listed(inner)}. If these are students, grade {top}; "
+                f"{top} has {lesson} in several folders: {_listed(sorted(inner))}. If these are students, grade {top}; "
                 f"if {top.name} is one student, keep one of them"
             )
 
@@ -633,19 +673,19 @@ def read_submissions(folder: str | Path, known: Mapping[str, Lesson]) -> list[_S
         raise FileNotFoundError(f"no folder of submissions at {folder}")
     students = {}
     n_notebooks = 0
-    for place, kind in _in_folder(folder):
+    for place, kind, why_unread in _in_folder(folder):
         key = student_of(place, list(known))
         student = students.setdefault(key, _Student(*key))
         if kind == 'file':
             student.others.append(place.name)
         elif kind == 'empty folder':
             student.others.append(f'{place.name} (empty)')
+        elif kind == 'unread':
+            n_notebooks += 1  # or a folder that may have some
+            student.notes.append(f'{place} {why_unread}')
         else:
             n_notebooks += 1
-            if kind == 'notebook':
-                student.read(folder, place, known)
-            else:
-                student.notes.append(f'{place} {kind}')
+            student.read(folder, place, known)
     if not n_notebooks:
         raise ValueError(f"no notebook in {folder}")
     for student in students.values():
@@ -710,10 +750,13 @@ class _Class:
         path = self.path(lesson, answers)
         if _read_marks(path, lesson.exercises) is not None:
             return False
+        # The first run is there for the functions that numba compiles, which are kept for the runs of all students. Its
+        # marks are discarded: it is not isolated as theirs are, and compiling takes time that theirs do not need
         with Cells(self.gigabytes) as cells:
             _Grading(lesson, answers, self.seconds).run(cells)
             if Path(cells.folder, 'numba').is_dir():
                 shutil.copytree(Path(cells.folder, 'numba'), self.kept / 'numba' / lesson.name, dirs_exist_ok=True)
+        # The second run is as that of a student, and its marks must all be right
         grading = _Grading(lesson, answers, self.seconds)
         with self.start(lesson) as cells:
             grading.run(cells)
@@ -768,7 +811,7 @@ def _rows(students: Sequence[_Student], results: Mapping, known: Mapping[str, Le
             notes += [f'{name}: {note}' for note in result['notes']]
             if name in student.handed_in:
                 row['of'] += len(known[name].exercises)
-                files.append(str(student.counts(name).place))
+                files.append(str(student.graded_notebook(name).place))
             for exercise in known[name].exercises:
                 mark = result['marks'].get(exercise, Mark(''))
                 row[exercise] = mark.state
@@ -788,7 +831,11 @@ def _rows(students: Sequence[_Student], results: Mapping, known: Mapping[str, Le
 
 
 def _no_formula(value):
-    "A text in which no part is a formula for a spreadsheet that takes other signs than commas for the ends of cells"
+    """Write an apostrophe before = + - @ wherever they follow a semicolon, comma, tab or bar in a text.
+
+    A spreadsheet that splits lines at one of these signs would take what follows for a formula. `cells_of_text` does
+    the same at the start of a text.
+    """
     return re.sub(r'([;,\t|]\s*)(?=[=+\-@])', r"\1'", value) if isinstance(value, str) else value
 
 # %% ../../nbs/09_studies/15_grade.ipynb #a731ab86
@@ -806,7 +853,7 @@ def _grade_all(shared: _Class, students, known: Mapping[str, Lesson], jobs: int,
         i, name = task
         start = time.monotonic()
         try:
-            result, is_new = shared.grade(known[name], students[i].counts(name).answers)
+            result, is_new = shared.grade(known[name], students[i].graded_notebook(name).answers)
         except OSError as e:  # no process could be started
             result = {'marks': {}, 'notes': [f'not graded: {e}; run the command again']}
             is_new = True
@@ -817,7 +864,7 @@ def _grade_all(shared: _Class, students, known: Mapping[str, Lesson], jobs: int,
         progress(visible(f'{line} {took}'))
         return result
 
-    answered = [name for i, name in tasks if students[i].counts(name).answers.sources]
+    answered = [name for i, name in tasks if students[i].graded_notebook(name).answers.sources]
     with ThreadPoolExecutor(jobs) as threads:
         try:
             for name in dict.fromkeys(answered):
@@ -853,8 +900,9 @@ def grade(
     out : a CSV file, written whole or not at all. Beside it a folder of the same name with `_graded` keeps the marks
     seconds : limit of each cell of the lesson, and of the cells of one answer together; 20 times as long is the limit
         of a submission
-    memory : limit of each submission in GB, at least 0.25: resident memory of all its processes. Files in its two
-        folders in memory may take a quarter of it each, on top
+    memory : limit of each submission in GB, at least 0.25: resident memory of all its processes. An isolated submission
+        has two folders that are in memory, too, its working folder and /dev/shm; each may hold files of a quarter of
+        this limit, which are not counted in it
     jobs : submissions at once
     course : folder of other lessons with their solutions
     progress : called with a line for each submission that is graded
@@ -899,7 +947,7 @@ def grade(
             progress(NOT_ISOLATED)
         names = [student.name for student in students]
         progress(visible(f'students in {folder}: {len(students)} ({_listed(names)})'))
-        if not any(student.counts(name).answers.sources for student in students for name in student.handed_in):
+        if not any(student.graded_notebook(name).answers.sources for student in students for name in student.handed_in):
             progress('no notebook has an answer: are they those that were handed out?')
         if out is not None and Path(out).exists():
             progress(visible(f'{out} is there, and will be replaced; a table of other students needs another --out'))

@@ -33,23 +33,40 @@ from ..evaluate.questions.rank import effective_rank, spectra
 from ..core.warn import warn
 
 # %% ../../nbs/09_studies/12_probe_callback.ipynb #5b02e36b
-_HEADS = ('latent_pi', 'mu', 'q_net', 'quantile_net', 'action_net')  # of networks of actors, and of Q values
-
-
-def _undecided(net: nn.Module, why: str) -> str:
-    "Message for a network whose codes cannot be decided"
+def _undecided(net: nn.Module, why: str, choice: str = 'layer=, one of') -> str:
+    "Message for a network whose codes cannot be decided; `choice` stands before the names of its layers"
     names = ', '.join([name for name, _ in net.named_modules() if name][:12])
     return (
-        f"{type(net).__name__} {why}; say which codes are meant by layer=, one of {names}, ..., or by encode=, a "
+        f"{type(net).__name__} {why}; say which codes are meant by {choice} {names}, ..., or by encode=, a "
         "function of the network and the recording"
     )
 
 
 def _without_last(head: nn.Module) -> nn.Module:
-    "The layers of a network before its last linear one; all, if its end is hidden itself"
+    "The layers of a head before its last linear layer; none, if nothing is before it or no layer is linear"
     layers = [*head] if isinstance(head, nn.Sequential) else [head]
     linear = [i for i, layer in enumerate(layers) if isinstance(layer, nn.Linear)]
     return nn.Sequential(*layers[: linear[-1]]) if linear else nn.Sequential()
+
+
+def _acting_network(policy: nn.Module) -> nn.Module:
+    "The part of a policy that chooses its actions"
+    for name in ('actor', 'q_net', 'quantile_net'):  # of SAC, TD3 and their like; of DQN; of QRDQN
+        part = getattr(policy, name, None)
+        if hasattr(part, 'extract_features'):
+            return part
+    return policy  # of ARS
+
+
+def _hidden_layers(network: nn.Module) -> nn.Module | None:
+    "The layers between the features and the last layer of such a part; None if it has none of the known heads"
+    if isinstance(getattr(network, 'latent_pi', None), nn.Module):  # SAC, TQC, CrossQ: hidden as a whole
+        return network.latent_pi
+    for name in ('mu', 'q_net', 'quantile_net', 'action_net'):  # TD3 and DDPG; DQN; QRDQN; ARS
+        head = getattr(network, name, None)
+        if isinstance(head, nn.Module):
+            return _without_last(head)
+    return None
 
 
 def _features_of_policy(policy: nn.Module) -> Callable:
@@ -61,18 +78,15 @@ def _features_of_policy(policy: nn.Module) -> Callable:
     """
     from stable_baselines3.common.policies import BaseModel
 
-    if hasattr(policy, 'mlp_extractor'):
+    if hasattr(policy, 'mlp_extractor'):  # PPO, A2C, TRPO, MaskablePPO
         network = policy
         hidden = policy.mlp_extractor.policy_net
         extractor = getattr(policy, 'pi_features_extractor', policy.features_extractor)
     else:
-        parts = [getattr(policy, k, None) for k in ('actor', 'q_net', 'quantile_net')]
-        network = next((part for part in parts if hasattr(part, 'extract_features')), policy)
-        head = next((k for k in _HEADS if isinstance(getattr(network, k, None), nn.Module)), None)
-        if head is None:
+        network = _acting_network(policy)
+        hidden = _hidden_layers(network)
+        if hidden is None:
             raise ValueError(_undecided(policy, 'has none of the networks that are known here'))
-        network_head = getattr(network, head)
-        hidden = network_head if head == 'latent_pi' else _without_last(network_head)
         extractor = network.features_extractor
     if not [*extractor.parameters(), *hidden.parameters()]:
         raise ValueError(_undecided(policy, 'has no hidden layer: its codes would be the observations'))
@@ -124,12 +138,16 @@ def _policy_codes(policy, view: PolicyView, recording: Recording, layer: str | N
         function = partial(BaseModel.extract_features, policy, features_extractor=policy.pi_features_extractor)
     else:
         function = _features_of_policy(policy)
-    with evaluation_mode(policy):
+    with evaluation_mode(policy):  # here, too, for who calls `default_codes` without a callback
         codes = [_batches(policy, view(e.obs), function) for e in recording]
         if layer is None and hasattr(policy, 'lstm_actor'):
+            # The outputs so far are what the LSTM reads; its states are the codes. Episodes are stepped in parallel for
+            # speed, and 16 at a time because each group is padded to its longest
             memory = _Recurrent(policy.lstm_actor)
-            groups = [codes[i : i + 16] for i in range(0, len(codes), 16)]
-            return [c for rows in groups for c in stepped_states(memory, rows)]
+            states = []
+            for start in range(0, len(codes), 16):
+                states += stepped_states(memory, codes[start : start + 16])
+            return states
     return [c.flatten(1).cpu().numpy() for c in codes]
 
 
@@ -159,7 +177,7 @@ def default_codes(net, recording: Recording, layer: str | None = None) -> list[n
     if _is_policy(policy):
         return _policy_codes(policy, PolicyView(net), recording, layer)
     if isinstance(policy, nn.Module) and type(policy).forward is nn.Module.forward:
-        raise ValueError(_undecided(policy, 'has no forward').replace('layer=, one of', 'one of its parts,'))
+        raise ValueError(_undecided(policy, 'has no forward', 'one of its parts,'))
     return as_encoder(net, layer=layer).encode(recording, progress=False)
 
 # %% ../../nbs/09_studies/12_probe_callback.ipynb #ff349e71
@@ -229,17 +247,21 @@ class _HeldOut:
 
     def __init__(self, recording: Recording):
         self.recording = recording
-        codes, factors = align([np.zeros((n, 1), np.float32) for n in recording.lengths], recording)
-        _, complete, gaps = complete_rows(codes, factors)
-        self.factors, constant = varying(complete, ('probe', 'test'))
-        self.left_out = gaps | constant
-        self._rows = {split: factors[split].index.get_indexer(table.index) for split, table in complete.items()}
+        # Which rows and factors are used depends on the factors alone, so it is decided once, before there are codes.
+        # These functions need some: they get a single code, 0 in each row, which is not used
+        no_codes, factors = align([np.zeros((n, 1), np.float32) for n in recording.lengths], recording)
+        _, complete, gaps = complete_rows(no_codes, factors)
+        self.factors, unvarying = varying(complete, splits=('probe', 'test'))
+        self.left_out = gaps | unvarying
+        self._rows = {}  # split -> which of its rows are complete
+        for split, table in complete.items():
+            self._rows[split] = factors[split].index.get_indexer(table.index)
 
     def codes(self, encoded: list[np.ndarray]) -> dict[str, np.ndarray]:
         "The codes of the rows of `factors` by split, from those of each episode"
         if any(np.ndim(c) != 2 for c in encoded):
             raise ValueError("the probe needs a code for each step: arrays (T, n_codes), one per episode")
-        codes = align(encoded, self.recording, columns=[])[0]
+        codes, _ = align(encoded, self.recording, columns=[])  # reads no factors again
         return {split: codes[split][rows] for split, rows in self._rows.items()}
 
     def leaks(self, codes: Mapping) -> list[dict]:
@@ -251,13 +273,16 @@ class _HeldOut:
         probe = self.factors['probe']
         test = self.factors['test']
         predicted = fit_linear(codes, self.factors).predict(codes['test'], test.index)
-        known = skills(test, predicted, Draws.whole(np.zeros(len(test))), constants(probe)).iloc[0]
-        counted = known.drop([*repeated_factors(probe)])
+        # `skills` returns a row for each resample. Here there is one, the sample itself, with each row once. No units
+        # are drawn, so all rows may belong to one unit, 0
+        whole = Draws.whole(np.zeros(len(test)))
+        skill = skills(truth=test, predicted=predicted, draws=whole, constant=constants(probe)).iloc[0]
+        counted = skill.drop([*repeated_factors(probe)])  # without factors that are another one in other units
         scores = {
             'probe_skill': float(counted.mean()),
             'effective_rank': effective_rank(spectra(codes['test'])[0]),
         }
-        for name, value in known.items():
+        for name, value in skill.items():
             scores[f'skill of {name}'] = value
         return scores
 
@@ -282,8 +307,9 @@ class ProbeCallback:
 
     Attributes
     ----------
-    history_ : a row for each measurement: step, probe_skill (mean over factors; one that is another in other units does
-        not count), effective_rank, probe_seconds, and the skill of each factor as 'skill of NAME'
+    history_ : a row for each measurement: step, probe_skill, effective_rank, probe_seconds, and the skill of each
+        factor as 'skill of NAME'. probe_skill is their mean; of factors that differ only in their unit or zero point,
+        it counts the first
     warnings : of the first measurement, about test rows that stand in the training rows; see `srlviz.core.leaks`
     left_out : 'rows of SPLIT' in which a factor is NaN, and 'factor NAME' that never changes -> number of rows
 
@@ -291,10 +317,15 @@ class ProbeCallback:
 
     Raises
     ------
-    ValueError : for a recording without factors that vary, or without the splits; if the network cannot encode it,
-        what its codes are cannot be decided, or it has more codes than 'test' has rows, which limit their rank: at
-        once or before training, see `model`, or else in the first measurement. Later failures, such as codes that are
-        not finite, are NaN with a warning
+    ValueError : at once, if the recording has no factors that vary, or lacks the splits
+    ValueError : when the network is checked (see `model`; with `encode`, in the first measurement), if
+
+        - it cannot encode the recording
+        - it cannot be decided what its codes are
+        - it has more codes than 'test' has rows, which limit their rank
+    ValueError : in the first measurement, if it fails otherwise, such as for codes that are not finite
+
+    In a later measurement a ValueError is a warning, and the numbers are NaN.
     """
 
     state_key = _legacy_state_key = 'ProbeCallback'  # of Lightning
@@ -339,8 +370,11 @@ class ProbeCallback:
 
         Parameters
         ----------
-        step, net : number of the training step, and the network or the model of stable-baselines3, which gives its
-            local and global variables instead
+        step : number of the training step
+        net : the network, or the model of stable-baselines3
+
+        If stable-baselines3 was imported after this object was made, it takes it for a plain function and passes two
+        dictionaries: its local variables, among which `self` is the model, and its global ones.
         """
         if isinstance(step, dict):
             net = step['self']
@@ -409,7 +443,7 @@ class ProbeCallback:
         network = getattr(net, 'policy', net)
         parameters = network.parameters() if isinstance(network, nn.Module) else ()
         device = next((p.device for p in parameters), torch.device('cpu'))
-        with evaluation_mode(network), seeded(0, device=device):
+        with evaluation_mode(network), seeded(0, device=device):  # for `encode`, too, which may be any function
             if self.encode is None:
                 return default_codes(net, recording, self.layer)
             return self.encode(network, recording)
