@@ -57,11 +57,11 @@ class Rollout(NamedTuple):
     log_probs: Tensor  # (N, T)
     values: Tensor  # (N, T)
     state: object
-    rewards: np.ndarray  # (T, N), and all that follow
-    next_values: np.ndarray
-    terminated: np.ndarray
-    ended: np.ndarray
-    real: np.ndarray
+    rewards: np.ndarray  # (T, N) like all arrays below: time first, as `gae` takes them
+    next_values: np.ndarray  # value of the next state; of the last state of the episode, if it was truncated
+    terminated: np.ndarray  # bool, whether the episode ended by termination: no value follows
+    ended: np.ndarray  # bool, whether it ended by termination or truncation
+    real: np.ndarray  # bool; False where an environment only restarts and ignores the action (next-step autoreset)
 
 
 def obs_rows(obs: np.ndarray, device: torch.device) -> Tensor:
@@ -79,6 +79,7 @@ def play(
 
     Parameters
     ----------
+    acting : draws actions and converts them, see the table above
     now : the current state;  seed : of the actions
     """
     network.eval()
@@ -92,7 +93,7 @@ def play(
     params = torch.zeros(N, T, network.n_params, device=device)
     features = []
     steps = []
-    last_values = []
+    truncations = []  # (t, environments, values of their last observations)
     current, state = now
     for t in range(T):
         obs[:, t] = obs_rows(current, device)
@@ -103,14 +104,14 @@ def play(
         actions[:, t] = kind.draw(params[:, t], noise[t])
         current, step = envs.step(acting.played(actions[:, t].cpu().numpy()))
         steps.append(step)
-        if step['last']:
-            last_values.append((t, *_last_values(network, state, step['last'])))
+        if step['last']:  # environment -> last observation of an episode that was truncated in this step
+            truncations.append((t, *_values_of_truncated(network, state, step['last'])))
     values = network.value(torch.cat(features, 1)).squeeze(-1)  # of all steps at once
     log_probs, _ = kind.judge(params.flatten(0, 1), actions.flatten(0, 1))
     next_starts = torch.from_numpy(envs.starts).to(device)[:, None]
-    values_after = network(obs_rows(current, device)[:, None], state, next_starts)[1]  # (N, 1)
-    next_values = torch.cat([values[:, 1:], values_after], 1).t().cpu().numpy().copy()  # (T, N)
-    for t, rows, value in last_values:
+    value_of_current = network(obs_rows(current, device)[:, None], state, next_starts)[1]  # (N, 1), after the last step
+    next_values = torch.cat([values[:, 1:], value_of_current], 1).t().cpu().numpy().copy()  # (T, N)
+    for t, rows, value in truncations:
         next_values[t, rows] = value
     rollout = Rollout(
         obs,
@@ -129,7 +130,7 @@ def play(
     return RolloutState(current, state), rollout
 
 
-def _last_values(network, state, last: dict) -> tuple[list[int], np.ndarray]:
+def _values_of_truncated(network, state, last: dict) -> tuple[list[int], np.ndarray]:
     "The environments of truncated episodes, and the values of their last observations"
     rows = list(last)
     obs = obs_rows(np.stack(list(last.values())), next(network.parameters()).device)
@@ -151,7 +152,10 @@ def targets(rollout: Rollout, config: PPOConfig) -> dict[str, Tensor]:
 
 
 def return_variance(rollout: Rollout, config: PPOConfig) -> float:
-    """Return the variance of discounted returns of the rewards of one rollout, in squared units of rewards."""
+    """Return the variance of discounted returns of the rewards of one rollout, in squared units of rewards.
+
+    The critic has no part in it: with values of 0 and a lambda of 1, the advantages are the discounted sums of rewards.
+    """
     zeros = np.zeros_like(rollout.rewards)
     returns = gae(rollout.rewards, zeros, zeros, rollout.terminated, rollout.ended, config.gamma, 1.0)
     return float(returns[rollout.real].var())
@@ -171,30 +175,32 @@ def improve(
 
     Parameters
     ----------
-    kind : distribution of the actions;  update : its number
+    kind : distribution of the actions
+    update : number of this update, from 0; the minibatches are drawn with it
     kl_coef : weight of the KL divergence from the policy that played
-    variance : running mean of the variance of returns; None in the first update
+    variance : v, the running mean of the variance of returns; None in the first update
 
     Returns
     -------
     dict of floats, means over the steps: entropy, kl, clip_fraction, loss; explained_variance; and return_variance, the
-    next running mean, with a weight of .1 of this rollout
+    next running mean v', in which this rollout has a weight of .1
 
     Raises
     ------
     FloatingPointError : if loss or weights are not finite
     """
-    variance = return_variance(rollout, config) if variance is None else variance
-    unit = variance if config.norm_returns and variance > 0 else 1.0
-    if config.norm_returns and variance > 0:  # it is 0 while all rewards were 0
-        scaled = np.clip(rollout.rewards / variance**0.5, -10, 10)
+    v = return_variance(rollout, config) if variance is None else variance
+    squared_scale = 1.0
+    if config.norm_returns and v > 0:  # it is 0 while all rewards were 0
+        squared_scale = v
+        scaled = np.clip(rollout.rewards / v**0.5, -10, 10)
         rollout = rollout._replace(rewards=scaled.astype(np.float32))
-    rows = targets(rollout, config)
+    rows = targets(rollout, config)  # in units of the scale
     real = torch.from_numpy(rollout.real.T.copy())
     returns = rows['returns'].cpu()[real].double()
-    variance = 0.9 * variance + 0.1 * unit * returns.var(correction=0).item()
-    if config.norm_value and np.isfinite(variance):  # otherwise check_learning raises an error
-        config = replace(config, vf_coef=config.vf_coef * unit / max(variance, 1e-12))
+    next_v = 0.9 * v + 0.1 * squared_scale * returns.var(correction=0).item()
+    if config.norm_value and np.isfinite(next_v):  # otherwise check_learning raises an error
+        config = replace(config, vf_coef=config.vf_coef * squared_scale / max(next_v, 1e-12))
     rng = np.random.default_rng([config.seed, update])
     steps = []
     network.train()
@@ -225,7 +231,7 @@ def improve(
     check_weights(network, update)
     means = {k: float(np.mean([metrics[k] for metrics in steps])) for k in steps[0]}
     errors = (rows['returns'] - rollout.values).cpu()[real].double()
-    return means | dict(explained_variance=explained_variance(returns, errors), return_variance=variance)
+    return means | dict(explained_variance=explained_variance(returns, errors), return_variance=next_v)
 
 # %% ../../nbs/05_agents/06_recurrent_ppo.ipynb #af91aede
 def _next_kl_coef(kl_coef: float, kl: float, target: float) -> float:
@@ -273,7 +279,11 @@ def _finite_inputs(update: int):
 
 
 def _warn_of_small_rewards(rollout: Rollout, config: PPOConfig):
-    """Warn if rewards are much smaller than the errors of an untrained critic, so that the agent would hardly learn."""
+    """Warn if rewards are much smaller than the errors of an untrained critic, so that the agent would hardly learn.
+
+    The returns of rewards alone are compared with the critic's targets, in which its own values take part. Where
+    rewards matter, both vary alike; where the targets vary ten times as much, they are the noise of the critic.
+    """
     by_rewards = return_variance(rollout, config) ** 0.5
     real = torch.from_numpy(rollout.real.T.copy())
     of_targets = targets(rollout, config)['returns'].cpu()[real].std(correction=0).item()
@@ -297,8 +307,8 @@ class RecurrentPPO:
     network : see `memory_network`; trained in place
     config : `PPOConfig`; num_minibatches must divide num_envs
     device : 'auto', 'cpu' or 'cuda'
-    checkpoint : file written every ten seconds; if it exists, training resumes from it: bit for bit on a CPU, but
-        environments that cannot save their state are reset
+    checkpoint : file written every `config.segment` updates and about every ten seconds; if it exists, training resumes
+        from it: bit for bit on a CPU, but environments that cannot save their state are reset
     about : JSON-able metadata of the checkpoint, which must match when it is loaded, such as
         dict(task='RepeatFirst-easy')
 
@@ -307,7 +317,8 @@ class RecurrentPPO:
     history_ : see `learn`
     episodes_ : a row for each finished episode: step (of all environments together), return, length
 
-    The state of wrappers (a running mean) is not saved with agent and checkpoint; norm_obs and norm_returns are.
+    The state of wrappers of `envs`, such as the running mean of NormalizeObservation, is not saved with agent and
+    checkpoint. Use norm_obs and norm_returns in their place: the network and the history hold their statistics.
 
     Raises
     ------
@@ -350,9 +361,10 @@ class RecurrentPPO:
         progress : show a bar
         until : called after each update with its row of the history; True ends this call
 
-        `history_` has a row for each update: update, steps, games (finished), mean_return (of the last 100 games; NaN
-        before the first), entropy (nats), kl (nats), clip_fraction, explained_variance (of returns by values), loss,
-        return_variance, learning_rate, kl_coef, seconds. Loss, entropy and mean_return are logged by `log_curve`.
+        `history_` has a row for each update: update, steps, games (number of finished episodes), mean_return (of the
+        last 100 of them; NaN before the first), entropy (nats), kl (nats), clip_fraction, explained_variance (of
+        returns by values), loss, return_variance, learning_rate, kl_coef, seconds. Loss, entropy and mean_return are
+        logged by `log_curve`.
         """
         c = self.config
         num_threads = c.num_threads if self.device.type == 'cpu' else 1
@@ -391,7 +403,7 @@ class RecurrentPPO:
         envs.played, envs.finished = 0, []
         fields = {'finished': TENSOR}
         if envs.can_be_saved:
-            fields |= {'games': TABLE, 'state': LIST}
+            fields |= {'games': TABLE, 'state': LIST}  # games: the environments; the history's are a number
         saved = self.checkpoint.load(self.network, self.optimizer, self.device, fields, self._check_saved)
         if saved is None:
             return [], None
@@ -534,6 +546,11 @@ def _is_flattenable(space: spaces.Space) -> bool:
         return False
 
 
+def _is_ours(envs: VectorEnv) -> bool:
+    "Whether environments are of one of our tasks: only these have an attribute `task` with a `plain_space`"
+    return hasattr(getattr(envs, 'task', None), 'plain_space')
+
+
 def flattened(envs: VectorEnv) -> VectorEnv:
     """Flatten the observations of environments to vectors; those with Box spaces are returned unchanged.
 
@@ -544,7 +561,7 @@ def flattened(envs: VectorEnv) -> VectorEnv:
     space = envs.single_observation_space
     if isinstance(space, spaces.Box):
         return envs
-    if hasattr(getattr(envs, 'task', None), 'plain_space'):
+    if _is_ours(envs):
         raise ValueError(f"a memory reads vectors; the observation space is {space}: make the task with flat=True")
     for name, part in _parts(space).items():
         if not _is_flattenable(part):
@@ -728,7 +745,7 @@ def recurrent_ppo(
         config = replace(config, **changes)
         _check_batches(task, config)
         envs = flattened(task)
-    if not hasattr(getattr(envs, 'task', None), 'plain_space'):
+    if not _is_ours(envs):
         _warn_of_images(plain_space(envs), envs)
     if isinstance(memory, nn.Module):
         if n_hidden is not None:

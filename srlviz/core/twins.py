@@ -27,7 +27,15 @@ def cut(episode: Episode, t: int, length: int | None = 1) -> Episode:
 
     factors = {k: v[rows] if np.shape(v) else v for k, v in episode.factors.items()}
     obs = {k: np.asarray(v[rows]) for k, v in episode.obs.items()}
-    return Episode(obs, of(episode.actions), of(episode.rewards), factors, 'truncated', episode.name, episode.about)
+    return Episode(
+        obs,
+        actions=of(episode.actions),
+        rewards=of(episode.rewards),
+        factors=factors,
+        ended='truncated',
+        name=episode.name,
+        about=episode.about,
+    )
 
 
 def last_value(episode: Episode, factor: str):
@@ -47,8 +55,8 @@ def differing_factors(first: Episode, second: Episode, names: Sequence[str]) -> 
     return found
 
 
-def _moment_of(recording: Recording, place, name: str) -> tuple[int, int]:
-    "Check a place (episode, t) of a recording; `name` is that of the place"
+def _checked_place(recording: Recording, place, name: str) -> tuple[int, int]:
+    "Check the place of a moment in a recording, (episode, t); `name` is that of the argument"
     try:
         episode, t = place
     except (TypeError, ValueError):
@@ -80,11 +88,11 @@ def names_to_set(world: str, factor, settable: Sequence[str]) -> list[str]:
     return names
 
 # %% ../../nbs/00_core/04_twins.ipynb #155d55b8
-UNTOUCHED = ''  # the factor of an untouched moment
+UNTOUCHED = ''  # the factor of the untouched episode of a moment
 
 
 def _is_row(row) -> bool:
-    "Whether something is moment, factor and value of a twin, or of an untouched moment"
+    "Whether something is the number of a moment, and factor and value of a twin or of the untouched episode"
     if not isinstance(row, list) or len(row) != 3 or not is_whole(row[0]) or not isinstance(row[1], str):
         return False
     return row[2] is None if row[1] == UNTOUCHED else is_real(row[2])
@@ -142,12 +150,13 @@ class Twins(Recording):
     """Moments that differ in one factor: a recording with one episode for each twin, whose last row is the moment.
 
     Made by `Twins.build`, `Twins.from_pairs` or a world; the parameters are those of `Recording`, with
-    `meta['twins']`.
+    `meta['twins']`. Any part of twins is a `Twins`, also one without the untouched episodes (`twins[1:]`): that each
+    moment has one is checked by `build` and `of`, where whole twins are made, not by the constructor.
 
     Attributes
     ----------
-    table : DataFrame, one row for each episode: moment (whole number), factor that was set ('' for the untouched
-        moment), its value (NaN for the untouched moment); and if a factor that was set has names of its values, label
+    table : DataFrame, one row for each episode: moment (its number), factor that was set ('' for the untouched
+        episode), its value (NaN for the untouched episode); and if a factor that was set has names of its values, label
     follows : factor that was set -> names of the factors that differ with it by logic
     left_out : DataFrame of the twins that could not be made: factor, reason, n
     """
@@ -155,7 +164,10 @@ class Twins(Recording):
     def __init__(self, episodes, name='', hz=None, factors=None, split=None, meta=None):
         super().__init__(episodes, name, hz, factors, split, meta)
         self.table = _table_of(self)
-        labels = {(f.name, float(i)): label for f in self.factors for i, label in enumerate(f.names)}
+        labels = {}  # (factor, value) -> name of the value; values are numbers of names, and floats in the table
+        for f in self.factors:
+            for i, label in enumerate(f.names):
+                labels[f.name, float(i)] = label
         found = [labels.get((row.factor, row.value), '') for row in self.table.itertuples()]
         if any(found):
             self.table['label'] = found
@@ -180,7 +192,8 @@ class Twins(Recording):
         Parameters
         ----------
         episodes : of each moment first the untouched one; the last row is the moment
-        moment, factor, value : (N,) of each episode; factor '' and value NaN for the untouched one
+        moment, factor, value : (N,) of each episode: the number of its moment, and what was set; factor '' and value
+            NaN for the untouched one
         follows : factor that was set -> names of the factors that differ with it by logic
         left_out : (factor, reason, number of twins) that could not be made
         name, hz, factors, meta : see `Recording`
@@ -205,7 +218,7 @@ class Twins(Recording):
         named = []
         for e, m, f, v in zip(episodes, *columns):
             n_parts[m] = n_parts.get(m, 0) + 1
-            label = f'moment {int(m)}, part {n_parts[m]}'
+            label = f'moment {int(m)}, part {n_parts[m]}'  # a run for `Recording.runs`, which splits do not divide
             rows[label] = [int(m), str(f), None if f == UNTOUCHED else float(v)]
             named.append(e.replace(name=label))
         about = {
@@ -232,7 +245,8 @@ class Twins(Recording):
         Parameters
         ----------
         recording : with the factor, as numbers
-        pairs : of places ((episode, t), (episode, t)): the untouched moment and its twin; or an array (n, 2, 2)
+        pairs : of places ((episode, t), (episode, t)): that of the untouched moment and that of its twin; or an array
+            (n, 2, 2). Pair i is moment number i
         factor : its name
         length : rows up to the moment; None takes all from the start of the episode
         follows : a name, or several, of other factors that may differ
@@ -265,7 +279,7 @@ class Twins(Recording):
                 raise ValueError(f"pairs[{i}] is {pair!r:.80}; expected ((episode, t), (episode, t))")
             both = []
             for k, place in enumerate(pair):
-                e, t = _moment_of(recording, place, f'pairs[{i}][{k}]')
+                e, t = _checked_place(recording, place, f'pairs[{i}][{k}]')
                 both.append(cut(recording[e], t, length))
             names = differing_factors(*both, known)
             if factor not in names:
@@ -375,8 +389,9 @@ def twin_table(recording: Recording) -> pd.DataFrame:
 
     Raises
     ------
-    ValueError : if it has no split 'twins', with the reason in `meta['no_twins']`, if a study wrote one there; and for
-        a split that `with_twins` did not make, and with a moment untouched twice
+    ValueError : if there is no split 'twins': the message is the reason that a study wrote in `meta['no_twins']`, or
+        else how to add twins; if `meta['twins']` does not describe the episodes of that split, as where `with_twins`
+        did not make it; if a moment has two untouched episodes
     """
     which = np.flatnonzero(recording.split == 'twins')
     if not len(which) and _are_twins(recording):

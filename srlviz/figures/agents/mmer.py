@@ -107,7 +107,9 @@ def pick_returns(
     for column in ('task', 'method'):
         names = {name: srlviz_name(name) for name in rows[column].unique()}
         rows[column] = rows[column].map(names).astype(object)
-    budget = rows['budget'] if 'budget' in rows else 0  # differs between epochs, and must not split a method
+    # a label names the budget where a method has several; the epochs of one curve have, and are still one memory:
+    # labels are made as if all budgets were equal, and the budgets put back
+    budget = rows['budget'] if 'budget' in rows else 0
     rows = with_labels(rows.assign(budget=0)).assign(budget=budget)
     if not len(rows):
         known = ', '.join(sorted(scores.loc[of_returns, 'metric'].unique())) or 'none'
@@ -154,10 +156,10 @@ def epoch_words(scores: pd.DataFrame) -> str:
 
     Returns '' unless the table has rows of the POPGym paper and rows of ours with a budget.
     """
-    printed = scores['source'] == 'paper'
-    printed &= scores['study'] == 'popgym' if 'study' in scores else False
+    of_paper = scores['source'] == 'paper'
+    of_paper &= scores['study'] == 'popgym' if 'study' in scores else False
     ours = _our_epochs(scores)
-    if not ours or not printed.any():
+    if not ours or not of_paper.any():
         return ''
     trials = f'{_PAPER_TRIALS} trials in the paper, {_our_trials(scores)} here'
     return f'{_PAPER_EPOCHS} epochs in the paper, {ours} here; {trials}'
@@ -201,7 +203,7 @@ def _returns_grid(
     Parameters
     ----------
     scores, tasks, methods : as in `pick_returns`
-    show : 'ours', 'paper', or 'difference', ours minus the paper's, where both exist
+    show : 'ours'; 'paper'; or 'difference', ours minus the paper's, where both exist
     metric : mmer, final_return or mmer_split; the paper has mmer only, and any metric of ours is compared with it
 
     Returns
@@ -293,16 +295,19 @@ def plot_returns_heatmap(
         left_out = list(dict.fromkeys(_task_rank(t)[0] for t in changed.index[changed.all(axis=1)]))
         left_out += changed.columns[changed.all(axis=0)].tolist()
     note = f'<br>without {", ".join(left_out)}, which popgym changed after the paper' if left_out else ''
-    means = column_means(kept)
-    means = [
-        m._replace(mean=m.mean.reindex(labels), have=m.have.reindex(labels, fill_value=0), note=note) for m in means
-    ]
+    means = []
+    for m in column_means(kept):  # of the columns that were kept; the map needs an entry for each: no mean, of 0 tasks
+        mean = m.mean.reindex(labels)
+        have = m.have.reindex(labels, fill_value=0)
+        means.append(m._replace(mean=mean, have=have, note=note))
     columns = pd.MultiIndex.from_product([[show], labels], names=['show', 'method'])
     in_brackets = changed & grid.value.notna() & (show != 'ours')
     names = _row_names(tasks)
     text = grid.value.map(number, na_action='ignore')
 
     def tell(row, column, words):
+        """Return the hover text of a cell, given the one that `plot_scores` made: HTML that begins with the name of
+        its row in bold. That name may be 'hard' alone, and what it calls seeds are trials here."""
         words = words.replace(f'<b>{names[row[0]]}</b>', f'<b>{row[0]}</b>', 1).replace('seeds', 'trials')
         if in_brackets.at[row[0], column[1]]:
             words += f'<br>not comparable: {_why_not_comparable(row[0], column[1])}'
@@ -358,8 +363,9 @@ def _return_lines(scores: pd.DataFrame, task: str) -> dict[str, float]:
 def _paper_marks(printed: ScoreGrid, labels: Sequence[str]) -> pd.DataFrame:
     """Make the paper's marks of one task: label, series, value, and the standard deviation as low and high.
 
-    A memory that we measured has one on the line of each variant of ours (`labels`) that sees no more than the paper's,
-    else one on its own line.
+    If we measured a memory, in one variant or several (`labels`: 'GRU', 'GRU · d64'), the paper's mark is repeated on
+    the line of each, but for variants that see the hidden state, as the paper's did not. Any other memory of the paper
+    has a line of its own.
     """
     task = printed.value.index[0]
     rows = []
@@ -425,7 +431,8 @@ def plot_return_bars(
     ----------
     scores, metric, methods : as in `_returns_grid`
     task : by our name or the paper's
-    show : 'ours', 'paper', or 'difference': ours and the paper's
+    show : 'ours', 'paper', or 'difference': both, side by side; nothing is subtracted here, the word is that of
+        `plot_returns_heatmap`, so that one menu serves both
     highlight : a memory whose name is bold
     line : pixels of a memory
 
@@ -436,14 +443,14 @@ def plot_return_bars(
     rows = pick_returns(scores, list({metric, 'mmer', 'mmer_std'}), tasks=[task], methods=methods)
     paper = rows['source'] == 'paper'
     mine = rows[~paper & (rows['metric'] == metric) & (show != 'paper')]
-    printed = rows[paper & (show != 'ours')]
-    if not len(mine) + len(printed):
+    theirs = rows[paper & (show != 'ours')]
+    if not len(mine) + len(theirs):
         raise ValueError(f"no {metric} of {'the paper' if show == 'paper' else 'ours'} on {task} for this choice")
     parts = []
     if len(mine):
         parts.append(_our_marks(mine, task, metric))
-    if len(printed):
-        parts.append(_paper_marks(_returns_grid(printed, show='paper'), list(mine['label'].unique())))
+    if len(theirs):
+        parts.append(_paper_marks(_returns_grid(theirs, show='paper'), list(mine['label'].unique())))
     table, looks = _order_series(pd.concat(parts, ignore_index=True), metric)
     lines = _return_lines(scores, task)
     low, high = reach([*table['value'], *lines.values()])
@@ -509,6 +516,7 @@ def plot_return_curves(
     table = table.sort_values('task', key=lambda t: t.map(_task_rank), kind='stable')
     table = table.rename(columns={'task': 'panel', 'budget': 'steps'})
     table.loc[table['trials'] < 2, ['low', 'high']] = np.nan
+    # `plot_curves` writes the hover text in bold, <b>...</b>: here only the name of the memory is
     hover = [f'{m}</b>, {n} trials<b>' for m, n in zip(table['label'], table['trials'])]
     panels = list(table['panel'].unique())
     quantity = 'Largest mean return so far' if best else 'Mean return of an epoch'
@@ -663,9 +671,28 @@ def plot_return_boxes(
 def _mean_bounds(grid: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
     "The 95% interval of each column's mean over tasks, drawn as in `tied_groups`; NaN below three tasks"
     values = grid.to_numpy(float)
-    drawn = Draws.of(np.arange(len(grid)), 2000, 0).means(values)
-    low, high = bounds(drawn, values.mean(0), len(grid), 0.95, is_mean=True)
+    tasks = np.arange(len(grid))
+    resamples = Draws.of(tasks, n_resamples=2000, seed=0)  # of tasks, with replacement
+    resampled_means = resamples.means(values)  # (2000, memories)
+    low, high = bounds(resampled_means, values.mean(0), len(grid), 0.95, is_mean=True)
     return pd.Series(low, grid.columns), pd.Series(high, grid.columns)
+
+
+def _grids_by_source(
+    scores: pd.DataFrame, metric: str, tasks: Sequence[str] | None, methods: Sequence[str] | None
+) -> dict[str, pd.DataFrame]:
+    """Arrange the returns of each source that has some: 'ours', and 'paper', of which only memories that we have."""
+    grids = {}
+    for show in ('ours', 'paper'):
+        of_show = metric if show == 'ours' else 'mmer'  # the paper has no other
+        with suppress(ValueError):  # a table may have one source alone
+            grids[show] = _returns_grid(scores, show=show, metric=of_show, tasks=tasks, methods=methods).value
+    if not grids:
+        pick_returns(scores, metric, tasks=tasks, methods=methods)  # raises an error with the reason
+    if len(grids) == 2:
+        in_ours = {split_method(label)[0] for label in grids['ours']}
+        grids['paper'] = grids['paper'][[m for m in grids['paper'] if m in in_ours]]
+    return {show: grid for show, grid in grids.items() if grid.size}
 
 
 def _ranking_table(
@@ -683,36 +710,26 @@ def _ranking_table(
     scores, metric, tasks, methods : as in `_returns_grid`
 
     All numbers are over the tasks that all memories of both sources have. With two sources, tasks that popgym changed
-    after the paper are excluded unless no others are left; `attrs['left_out']` lists them. `attrs['tied']` has the
-    groups of memories of the first source that do not separate, see `tied_groups`.
+    after the paper for all memories are excluded unless no others are left; `attrs['left_out']` lists them.
+    `attrs['tied']` has the groups of memories of the first source that do not separate, see `tied_groups`.
     """
-    grids = {}
-    for show in SHOWN[:2]:
-        with suppress(ValueError):
-            of_show = metric if show == 'ours' else 'mmer'
-            grids[show] = _returns_grid(scores, show=show, metric=of_show, tasks=tasks, methods=methods).value
-    if not grids:
-        pick_returns(scores, metric, tasks=tasks, methods=methods)  # raises an error with the reason
-    both = len(grids) == 2
-    if both:
-        held = {split_method(c)[0] for c in grids['ours']}
-        grids['paper'] = grids['paper'][[m for m in grids['paper'] if m in held]]
-        both = grids['paper'].size > 0
-    grids = {show: g for show, g in grids.items() if g.size}
+    grids = _grids_by_source(scores, metric, tasks, methods)
     tasks = _shared_tasks(pd.concat(grids.values(), axis=1)).index
-    changed = _changed_cells(tasks, list(grids['paper'])) if both else pd.DataFrame(index=tasks)
-    left_out = []
-    if both and not changed.all(axis=None):
-        whole = changed.all(axis=1)
-        left_out = list(dict.fromkeys(_task_rank(t)[0] for t in tasks[whole]))
-        tasks = tasks[~whole]
+    left_out = []  # environments
+    crossed = set()  # memories whose mean in the paper cannot be compared with ours
+    if len(grids) == 2:
+        changed = _changed_cells(tasks, list(grids['paper']))
+        if not changed.all(axis=None):  # otherwise no task would be left
+            changed_for_all = changed.all(axis=1)
+            left_out = list(dict.fromkeys(_task_rank(t)[0] for t in tasks[changed_for_all]))
+            tasks = tasks[~changed_for_all]
+        crossed = set(changed.columns[changed.loc[tasks].all()])
     rows = []
     for show, grid in grids.items():
         grid = grid.loc[tasks]
         place = grid.rank(axis=1, ascending=False).mean()
         low, high = _mean_bounds(grid)
         for m in grid:
-            crossed = both and show == 'paper' and bool(changed.loc[tasks, m].all())
             rows.append(
                 {
                     'source': show,
@@ -722,7 +739,7 @@ def _ranking_table(
                     'high': high[m],
                     'place': place[m],
                     'tasks': len(tasks),
-                    'changed': crossed,
+                    'changed': show == 'paper' and m in crossed,
                 }
             )
     table = pd.DataFrame(rows)
@@ -741,8 +758,9 @@ def plot_return_ranking(
 ) -> go.Figure:
     """Draw the mean returns of memories over their common tasks, the best on top.
 
-    Whiskers are intervals of the means, wide because tasks differ. A bracket joins memories that do not separate: the
-    interval of the difference of any two, over tasks, holds 0.
+    Whiskers are intervals of the means, wide because tasks differ. A bracket joins neighbours in the ranking of which
+    no two separate: the interval of the difference of any two, over tasks, holds 0. The reverse is not true: two that
+    do not separate have no common bracket if others between them separate, from each other or from one of the two.
 
     Parameters
     ----------
@@ -754,9 +772,11 @@ def plot_return_ranking(
     n = int(table['tasks'].iloc[0])
     left_out = table.attrs['left_out']
     both = len(first) < len(table)
-    line_of = {}  # a memory of the paper stands on the line of our variant of it
+    line_of = {}  # memory -> the line of the paper's mark: that of our first variant of it, as 'GRU' for 'GRU · d64'
     for label in first['label']:
-        line_of.setdefault(split_method(label)[0], label)
+        name = split_method(label)[0]
+        if name not in line_of:
+            line_of[name] = label
     rows = []
     for r in table.itertuples():
         hover = f'<b>{r.label}</b> ({r.source})<br>mean <b>{number(r.mean, 3)}</b> over {_count_tasks(n)}'
