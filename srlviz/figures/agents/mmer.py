@@ -681,7 +681,7 @@ def _mean_bounds(grid: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
 def _grids_by_source(
     scores: pd.DataFrame, metric: str, tasks: Sequence[str] | None, methods: Sequence[str] | None
 ) -> dict[str, pd.DataFrame]:
-    """Arrange the returns of each source that has some: 'ours', and 'paper', of which only memories that we have."""
+    """Arrange the returns of each source that has some, 'ours' and 'paper'; if both have, of memories that ours has."""
     grids = {}
     for show in ('ours', 'paper'):
         of_show = metric if show == 'ours' else 'mmer'  # the paper has no other
