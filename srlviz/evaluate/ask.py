@@ -85,7 +85,7 @@ def _question(x) -> Question:
 
 # %% ../../nbs/06_evaluate/10_ask.ipynb #21c76d57
 def _is_codes(x) -> bool:
-    """Whether something is codes, one array for each episode, and not an encoder."""
+    """Whether a representation is codes, one array for each episode; `_by_name` takes lists of encoders apart."""
     return isinstance(x, (list, tuple, np.ndarray))
 
 
@@ -103,14 +103,21 @@ def method_name(encoder) -> str:
 
 
 def representation_name(representation) -> str:
-    """Name a representation: a name itself, an encoder by its method, a module or function by its name."""
+    """Name a representation.
+
+    - a name is itself, and codes are 'codes';
+    - an agent has the name of its memory, such as 'GRU';
+    - what `as_encoder` made has the name of its network or function, with the layer that is read if there is one;
+    - an encoder, or its class, has the name of its method;
+    - a torch module has the name of its class, and a function its own.
+    """
     if isinstance(representation, str):
         return representation
     if _is_codes(representation):
         return 'codes'
     if isinstance(getattr(representation, 'memory', None), str):
         return representation.memory  # an agent
-    net = getattr(representation, 'net', representation)  # of `as_encoder`
+    net = getattr(representation, 'net', representation)  # `as_encoder` keeps the network as `net`
     if hasattr(net, 'encode') or isinstance(net, type):
         return method_name(net)
     if not isinstance(net, nn.Module):
@@ -120,7 +127,7 @@ def representation_name(representation) -> str:
 
 # %% ../../nbs/06_evaluate/10_ask.ipynb #21927ab6
 def _instead(name: str) -> str:
-    "What to write instead of a name"
+    "What to write instead of a name; `looks` of an encoder's class has the names of its variants, with their colours"
     known = {spell_method(cls.__name__): cls for cls in catalog('encoders').values()}
     named = [known[name]] if name in known else [cls for cls in known.values() if name in getattr(cls, 'looks', {})]
     write = f'write {named[0].__name__}(), of {named[0].__module__}; ' if named else ''
@@ -142,15 +149,16 @@ def _check_representation(name: str, x) -> None:
 
 
 def _by_name(given) -> dict:
-    "Representations by name"
+    "Representations by name; a list is one representation, codes, unless an encoder is in it"
+    has_encoders = isinstance(given, (list, tuple)) and any(hasattr(x, 'encode') for x in given)
     if isinstance(given, Mapping):
         if not given:
             raise ValueError("representations is empty; give name -> encoder or codes")
         named = {str(name): x for name, x in given.items()}
-    elif _is_codes(given) and (isinstance(given, np.ndarray) or not any(hasattr(x, 'encode') for x in given)):
+    elif _is_codes(given) and not has_encoders:
         named = {'codes': given}
     else:
-        several = [*given] if _is_codes(given) else [given]
+        several = [*given] if has_encoders else [given]
         if any(isinstance(x, str) for x in several):
             name = next(x for x in several if isinstance(x, str))
             raise ValueError(f"representations has a name, {given!r:.80}; {_instead(name)}")
@@ -247,12 +255,12 @@ def part_to_fit(recording: Recording) -> Recording:
     return recording['fit' if 'fit' in recording.split else 'probe'].replace(split=None)
 
 
-def _restrict_factors(fit: Recording, encoder, factors: Iterable[str]) -> Recording:
-    """Return the recording to fit, of which an encoder with `supervised = True` sees only these factors."""
+def _restrict_factors(fit: Recording, encoder, names: Iterable[str]) -> Recording:
+    """Return the recording to fit; an encoder with `supervised = True` sees only the factors with these names."""
     if not getattr(encoder, 'supervised', False):
         return fit
-    asked = {*factors}
-    return fit.replace(factors=[f for f in fit.factors if f.name in asked])
+    names = {*names}
+    return fit.replace(factors=[f for f in fit.factors if f.name in names])
 
 # %% ../../nbs/06_evaluate/10_ask.ipynb #a0639b50
 TIME_UP = 'the time was up'
@@ -299,6 +307,7 @@ def ask_all(
         if n_jobs == 1 or len(questions) < 2:
             found = [answered(*item) for item in questions.items()]
         else:
+            # `asked_together` is a ContextVar, which a thread sees only in a copy of the context that set it
             jobs = [joblib.delayed(contextvars.copy_context().run)(answered, *item) for item in questions.items()]
             with threads(1):
                 found = joblib.Parallel(n_jobs=n_jobs, prefer='threads')(jobs)
@@ -357,7 +366,8 @@ class _AnswerFiles:
         encoder : not fitted; it keeps its checkpoint in the folder, too
         """
         try:
-            known = keep_checkpoint(encoder, method, fit, self.folder), reached_modules('srlviz.evaluate.ask')
+            codes_hash = keep_checkpoint(encoder, method, fit, self.folder)
+            modules = reached_modules('srlviz.evaluate.ask')
         except Unknown as e:
             self._tell(f'{method}: not cached: {e}')
             return {}
@@ -365,12 +375,13 @@ class _AnswerFiles:
         paths = {}
         for name, question in self.asked.items():
             try:
-                asked = name, content_of(question, name), self.seed, self.permuted
+                content = content_of(question, name)
             except Unknown as e:  # its code has no version, or it names a folder
                 self._tell(f'{name}: not cached: {e}')
                 continue
-            about = stamp(known, recording.fingerprint(), asked)
-            paths[name] = folder / f'{_file_name(method)}-{_file_name(name)}-{about}.npz'
+            asked = (name, content, self.seed, self.permuted)
+            depends_on = stamp((codes_hash, modules), recording.fingerprint(), asked)
+            paths[name] = folder / f'{_file_name(method)}-{_file_name(name)}-{depends_on}.npz'
         return paths
 
     def _tell(self, line: str) -> None:
@@ -402,6 +413,7 @@ class _Found:
         "The score table of all answers"
         tables = []
         for (method, task, question), answer in self.answers.items():
+            # `scores` of some answers has rows of a paper's table; here all have those of the base class
             table = Answer.scores(
                 answer,
                 task=task,
@@ -429,6 +441,7 @@ class _Found:
         for (method, where, question), answer in self.answers.items():
             if where == task:
                 named[f'{method} · {question}'] = answer
+        # one line has the odd data of all answers; the other warnings stand by answer in `warnings`
         lines = [line for line in warning_lines(named) if line.startswith('odd data')]
         lines += doubt_lines(named.values())
         lines += dict.fromkeys(note for answer in named.values() for note in answer.notes)
@@ -488,35 +501,53 @@ class _Run:
     _unread: dict = field(default_factory=dict)  # task -> question -> reason
 
     def ask(self, method: str, task: str, representation) -> None:
-        "Ask all questions about a representation in a recording"
-        found = self.found
-        if time.monotonic() > self.deadline:
-            return self.refuse_all(method, task, TIME_UP)
-        if representation is None:
-            return self.refuse_all(method, task, 'no codes of this recording were given')
-        if task not in found.recordings:
-            found.recordings[task] = with_question_split(self.given[task])
-        recording = found.recordings[task]
-        unread = self.unread(task)
-        if self.is_of_episodes(representation, recording):
-            unread = dict.fromkeys(self.asked, OF_EPISODES)
-        if self.asked and len(unread) == len(self.asked):  # without questions the encoder is fitted, and nothing else
-            return found.refuse(method, task, unread)
-        few = self.few(int(recording.lengths[recording.split == 'test'].sum()), task)
+        "Ask all questions about a representation in a recording: refuse, prepare, encode, answer"
+        if self.refused(method, task, representation):
+            return
+        recording = self.found.recordings[task]
+        n_test_rows = int(recording.lengths[recording.split == 'test'].sum())
+        few_rows = self.few(n_test_rows, task)
         try:
             fitted, paths = self.prepared(method, task, representation, recording)
-            if few:
-                return self.refuse_all(method, task, few)
+            if few_rows:  # after `prepared`, whose errors are of the representation and come first
+                self.refuse_all(method, task, few_rows)
+                return
             cached_answers = self.load_cached(method, task, paths)
-            codes = None if len(cached_answers) == len(self.asked) else fitted.codes
+            missing = {name: question for name, question in self.asked.items() if name not in cached_answers}
+            # the expensive step: reading `codes` fits the encoder and encodes; not needed if all answers are cached
+            codes = fitted.codes if missing else None
         except _REFUSALS as e:
-            found.failures[method, task] = e
-            return self.refuse_all(method, task, str(e))
+            self.found.failures[method, task] = e
+            self.refuse_all(method, task, str(e))
+            return
         fitted.files = paths
-        found.fitted[method, task] = fitted
+        self.found.fitted[method, task] = fitted
         if codes is not None:
-            found.n_codes[method, task] = int(np.shape(codes[0])[-1])
-        missing = {name: question for name, question in self.asked.items() if name not in cached_answers}
+            self.found.n_codes[method, task] = int(np.shape(codes[0])[-1])
+        self.answer(method, task, codes, missing, cached_answers, paths)
+
+    def refused(self, method: str, task: str, representation) -> bool:
+        "Refuse what needs no encoder: whether no question is left"
+        if time.monotonic() > self.deadline:
+            self.refuse_all(method, task, TIME_UP)
+            return True
+        if representation is None:
+            self.refuse_all(method, task, 'no codes of this recording were given')
+            return True
+        if task not in self.found.recordings:
+            self.found.recordings[task] = with_question_split(self.given[task])
+        unread = self.unread(task)
+        if self.asked and self.is_of_episodes(representation, self.found.recordings[task]):
+            self.refuse_all(method, task, OF_EPISODES)
+            return True
+        if self.asked and len(unread) == len(self.asked):
+            self.found.refuse(method, task, unread)
+            return True
+        return False  # also without questions: the encoder is kept, and may be fitted later
+
+    def answer(self, method: str, task: str, codes, missing: Mapping, cached_answers: Mapping, paths: Mapping) -> None:
+        "Answer the missing questions, and keep these answers and the cached ones; `codes` is None if none is missing"
+        recording = self.found.recordings[task]
         new, reasons = ask_all(codes, recording, missing, self.seed, self.deadline, self.n_jobs, self.permuted)
         for name, answer in new.items():
             if name in paths:
@@ -526,8 +557,8 @@ class _Run:
             if answer is not None:
                 reason = self.keep(method, task, name, answer)
                 if reason:
-                    reasons.setdefault(name, reason)
-        found.refuse(method, task, reasons)
+                    reasons[name] = reason
+        self.found.refuse(method, task, reasons)
 
     def refuse_all(self, method: str, task: str, reason: str) -> None:
         "Keep one reason for all questions"
@@ -551,6 +582,7 @@ class _Run:
 
     def keep(self, method: str, task: str, name: str, answer: Answer) -> str:
         "Keep an answer that is about enough test rows; return why it has no number, or ''"
+        # checked again, since rows with NaN are left out of an answer
         if answer.question.tested == 'test' and len(answer.truth):
             few = self.few(len(answer.truth), task)
             if few:
@@ -563,12 +595,15 @@ class _Run:
 
     def is_of_episodes(self, representation, recording: Recording) -> bool:
         "Whether an encoder says that it codes whole episodes, where all questions and factors are about steps"
-        if _is_codes(representation) or getattr(representation, 'level', '') != 'episode' or not recording.factors:
+        if _is_codes(representation) or getattr(representation, 'level', '') != 'episode':
             return False
         if getattr(representation, 'modality', '') not in ('', *recording[0].obs):
-            return False  # its fit says at once that what it reads is missing
+            return False  # it cannot read this recording at all; its own error says so better
+        if not recording.factors:
+            return False
+        factors_are_of_steps = all(np.shape(values) for values in recording[0].factors.values())  # one of episodes: ()
         pairs_steps = all(type(question).pair is Question.pair for question in self.asked.values())
-        return pairs_steps and all(np.shape(values) for values in recording[0].factors.values())
+        return factors_are_of_steps and pairs_steps
 
     def unread(self, task: str) -> dict[str, str]:
         "The reasons of questions that read no factor of a recording, such as those about numbers where all are classes"
@@ -647,8 +682,10 @@ def ask(
 
     Parameters
     ----------
-    representations : name -> an encoder; or codes, one array for each episode; or recording -> either. Or an encoder,
-        or several; or codes
+    representations : one of
+        - an encoder, or a list of encoders, each under its own name;
+        - codes, a list of one array for each episode, under the name 'codes';
+        - a mapping: name -> an encoder or codes, or name -> (name of a recording -> an encoder or codes)
     recordings : name -> Recording, which are opened when it is their turn; or a Recording, or several with names. One
         without splits is split as by `with_question_split`
     questions : see `code_questions`
@@ -706,7 +743,8 @@ def ask(
                 run.ask(name, task, given.get(task) if isinstance(given, Mapping) else given)
                 bar.update()
             failures = run.found.failures
-            if own and name == own[-1] and len(failures) == len(own) * len(recordings):
+            is_last_own = bool(own) and name == own[-1]  # before the references, which would only cost time now
+            if is_last_own and len(failures) == len(own) * len(recordings):
                 (method, _), error = next(iter(failures.items()))
                 raise ValueError(f"{method}: {error}") from error
     return run.found.results(asked, seed, names[len(own) :], baseline, {'study': 'own'} | columns)

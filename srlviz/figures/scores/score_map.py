@@ -11,6 +11,8 @@ __all__ = ['DIVERGING', 'broken_lines', 'shortened', 'ranked', 'ScoreGrid', 'key
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import groupby
+from math import isnan
 from typing import NamedTuple
 
 import numpy as np
@@ -54,7 +56,7 @@ class ScoreGrid(NamedTuple):
 
     value: pd.DataFrame  # mean over the other columns, such as seeds
     spread: pd.DataFrame  # standard deviation; NaN of one value
-    count: pd.DataFrame  # seeds; of a table without seeds values
+    count: pd.DataFrame  # of seeds; of values, in a table that has no column 'seed'
 
 
 def _keys(names: Sequence[str], rows: pd.DataFrame, order: Mapping[str, Callable]) -> list[tuple]:
@@ -107,7 +109,7 @@ class ColumnMean(NamedTuple):
 
     rows: tuple  # of the grid
     mean: pd.Series  # NaN for a column that lacks one of the rows
-    have: pd.Series  # how many of the rows a column has; NaN for a column that is not compared
+    have: pd.Series  # how many of the rows a column has; NaN is for callers, who may add a column that is not compared
     note: str = ''  # added to the hover text
 
 
@@ -117,12 +119,17 @@ def column_means(value: pd.DataFrame) -> list[ColumnMean]:
     A single row has no means. A row that no column has, such as that of a constant factor, is in none.
     """
     value = value.dropna(how='all')
-    means = []
+    if len(value) < 2:
+        return []
     common = value.index[value.notna().all(axis=1)]
-    for rows in (value.index, common):
-        if len(value) > 1 and len(rows) and not (means and len(rows) == len(value)):
-            part = value.loc[rows]
-            means.append(ColumnMean(tuple(rows), part.mean().where(part.notna().all()), part.notna().sum()))
+    sets_of_rows = [value.index]
+    if 0 < len(common) < len(value):
+        sets_of_rows.append(common)
+    means = []
+    for rows in sets_of_rows:
+        part = value.loc[rows]
+        has_all = part.notna().all()  # by column
+        means.append(ColumnMean(tuple(rows), mean=part.mean().where(has_all), have=part.notna().sum()))
     return means
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #06acf5e5
@@ -152,7 +159,11 @@ def legible_ink(percent: int, colours: str) -> str:
 
 
 def reach(values) -> tuple[float, float]:
-    """Compute the range of an axis: from -1 (or the lowest) to 1 if all values lie there; else their range with 0."""
+    """Compute the range of an axis.
+
+    Values of which none is above 1 or below -2 get the range -1 to 1, whose lower end moves to the lowest value if that
+    is below -1, so that values a little below -1 do not lose the range of the others. Else it is theirs, with 0.
+    """
     values = np.asarray(values, float)
     values = values[np.isfinite(values)]
     if not values.size:
@@ -226,10 +237,16 @@ class ScoreLayout:
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #02640881
 class _Line(NamedTuple):
-    "A row or a column: of a key, a gap (None), a heading (None, with words), or a mean"
+    """A row or a column of the map, of one of four kinds.
+
+    - of the grid: `key`, `words` (its name), `at` and `group`;
+    - a mean: `key` of None for each part, `words` and `mean`; only rows;
+    - a heading: `words`, without a key; only rows;
+    - a gap: neither key nor words.
+    """
 
     key: tuple | None
-    size: float
+    size: float  # 1 is a cell
     words: str = ''
     at: int = -1  # position in the grid
     mean: ColumnMean | None = None
@@ -266,9 +283,17 @@ def _mean_lines(means: Sequence[ColumnMean], n_parts: int, unit: str) -> list[_L
     "List the rows of means, and a gap below them"
     lines = []
     for k, mean in enumerate(means):
-        words = f'<b>Mean of {len(mean.rows)}{" all have" if k else f" {unit}" * (unit != "rows")}</b>'
+        if k:  # the second mean, see `column_means`
+            of_what = ' all have'
+        elif unit == 'rows':
+            of_what = ''
+        else:
+            of_what = f' {unit}'
+        words = f'<b>Mean of {len(mean.rows)}{of_what}</b>'
         lines.append(_Line((None,) * n_parts, 1.1, words, mean=mean))
-    return lines + [_Line(None, 0.3)] * bool(lines)
+    if lines:
+        lines.append(_Line(None, 0.3))
+    return lines
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #1cc2a668
 class _Head(NamedTuple):
@@ -286,13 +311,14 @@ _COLUMN_GAP = 0.35  # between groups of columns, as a share of a cell
 def _heads(columns: Sequence[_Line], edges, headings: Mapping) -> list[_Head]:
     "Find the groups of columns that have a heading"
     heads = []
-    for k, c in enumerate(columns):
-        if not c.key or c.group not in headings:
-            continue
-        is_same = k > 0 and columns[k - 1].key and columns[k - 1].group == c.group
-        left = heads.pop().left if is_same else edges[k]
-        right = edges[k + 1]
-        heads.append(_Head(headings[c.group], left, right, right + _COLUMN_GAP - left))
+    start = 0
+    for (has_key, group), lines in groupby(columns, key=lambda c: (bool(c.key), c.group)):  # a gap has no key
+        stop = start + len([*lines])
+        if has_key and group in headings:
+            left = edges[start]
+            right = edges[stop]
+            heads.append(_Head(headings[group], left, right, right + _COLUMN_GAP - left))
+        start = stop
     return heads
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #de60c4d7
@@ -373,21 +399,28 @@ def cell_shapes(fig: go.Figure, selected: Sequence, row: bool = False) -> list:
         return cell_boxes(fig, lambda cell: all(want is None or want == part for want, part in zip(wanted, cell)))[:1]
 
     shapes = [s for s in fig.layout.shapes if s.name != 'chosen']
-    chosen = first(selected)
-    same_row = first(selected[:1]) if not chosen and selected[0] is not None else chosen
+    chosen = first(selected)  # a list of one box, or of none
     if row:
+        in_row = chosen
+        if not chosen and selected[0] is not None:  # its row may still be found, by its first part
+            in_row = first(selected[:1])
         edges = fig.data[0].x
-        shapes += [_frame(edges[0], edges[-1], y0, y1, 1.5) for _, _, y0, y1 in same_row]
+        shapes += [_frame(edges[0], edges[-1], y0, y1, 1.5) for _, _, y0, y1 in in_row]
     return shapes + [_frame(*box, 3) for box in chosen]
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #d0176637
 class _Cell(NamedTuple):
     "A cell of the map"
 
-    data: list
-    value: float  # of the colour; gray if NaN, none if None
+    data: list  # its `customdata`
+    value: float | None  # what its colour shows; a NaN is drawn gray, and None, in gaps and headings, not at all
     text: str
     hover: str
+
+
+def _is_gray(value: float | None) -> bool:
+    "Whether a score is missing: NaN; None is no cell"
+    return value is not None and isnan(value)
 
 
 def _mean_cell(row: _Line, column: _Line, scale: Scale, unit: str) -> _Cell:
@@ -395,10 +428,10 @@ def _mean_cell(row: _Line, column: _Line, scale: Scale, unit: str) -> _Cell:
     total = len(row.mean.rows)
     have = row.mean.have.iloc[column.at]
     value = float(row.mean.mean.iloc[column.at])
-    if value == value:
+    if not isnan(value):
         text = f'<b>{number(value)}</b>'
         shown = f'{scale.words} <b>{number(value, 3)}</b>'
-    elif have == have:
+    elif not isnan(have):
         text = f'{have:.0f}/{total}'
         shown = f'no mean: it has {have:.0f} of the {total} {unit}'
     else:
@@ -411,18 +444,26 @@ def _mean_cell(row: _Line, column: _Line, scale: Scale, unit: str) -> _Cell:
 def _cell_words(row: _Line, column: _Line, scale: Scale, value: float, spread: float, count: float) -> str:
     "The hover text of a cell"
     heading = f'<b>{row.words}</b><br>{column.words}<br>'
-    if value != value:
+    if isnan(value):
         return heading + 'not measured'
     write = signed if scale.colours == DIVERGING else number
     text = f'{heading}{scale.words} <b>{write(value, 3)}</b>'
-    text += f' ± {spread:.3f}' if spread == spread else ''
+    text += '' if isnan(spread) else f' ± {spread:.3f}'
     return text + (f' over {count:.0f} seeds' if count > 1 else '')
 
 
 def _all_cells(
-    grid: ScoreGrid, rows, columns, scale: Scale, unit: str, colour, text, tell, remarks
+    grid: ScoreGrid,
+    rows: Sequence[_Line],
+    columns: Sequence[_Line],
+    scale: Scale,
+    unit: str,
+    colour: pd.DataFrame | None,
+    text: pd.DataFrame | None,
+    tell: Callable[[tuple, tuple, str], str] | None,
+    remarks: Mapping[tuple, Mapping[str, str]],
 ) -> list[list[_Cell]]:
-    "Make the cells of all rows and columns"
+    "Make the cells of all rows and columns; the arguments are those of `plot_scores`, and its lines"
     values, spreads, counts = (table.to_numpy(float) for table in grid)
     shades = values if colour is None else colour.to_numpy(float)
     texts = (grid.value.map(number, na_action='ignore') if text is None else text).to_numpy()
@@ -450,13 +491,13 @@ def _drawn(value: float | None, scale: Scale) -> float | None:
     "The value of a colour: the end of the scale for an infinite one, None for NaN"
     if value in (np.inf, -np.inf):
         return scale.high if value > 0 else scale.low
-    return value if value == value else None
+    return None if _is_gray(value) else value
 
 
 def _draw(cells: list[list[_Cell]], x_edges, y_edges, scale: Scale, bar: bool) -> go.Figure:
     "Draw the colours, and gray where a score is missing"
     known = [[_drawn(c.value, scale) for c in row] for row in cells]
-    missing = [[None if c.value == c.value else 1 for c in row] for row in cells]
+    missing = [[1 if _is_gray(c.value) else None for c in row] for row in cells]
     scores = go.Heatmap(
         z=known,
         zmin=scale.low,
@@ -478,6 +519,9 @@ def _draw(cells: list[list[_Cell]], x_edges, y_edges, scale: Scale, bar: bool) -
     )
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #b0f95d0c
+_COUNT_WIDTH = 22  # pixels that a count of rows needs
+
+
 def _write(fig, cells: list[list[_Cell]], x, y, scale: Scale, wide: float, tall: float):
     "Write the texts of cells; a count of rows that does not fit is a dash"
     at_x = []
@@ -488,10 +532,11 @@ def _write(fig, cells: list[list[_Cell]], x, y, scale: Scale, wide: float, tall:
         for j, cell in enumerate(row):
             if not cell.text:
                 continue
-            gray = cell.value != cell.value
+            gray = _is_gray(cell.value)
+            is_count = gray and '/' in cell.text  # such as 2/3: rows of a column without a mean; a mean is not gray
             at_x.append(x[j])
             at_y.append(y[i])
-            words.append('–' if gray and '/' in cell.text and wide < 22 else cell.text)  # '/' also closes <b>
+            words.append('–' if is_count and wide < _COUNT_WIDTH else cell.text)
             ink = MUTED if cell.data[0] is None else INK
             colours.append(ink if gray else scale.ink(cell.value))
     fig.add_scatter(
@@ -594,7 +639,22 @@ def _of_metric(scores: pd.DataFrame, metric: str | None) -> tuple[pd.DataFrame, 
     return scores[scores['metric'] == metric], metric
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #6b738a99
-_SHORT = 90  # pixels of a colour bar on which only the ends have room
+# pixels
+_SHORT = 90  # a colour bar on which only the ends have room
+_LETTER_PIXELS = 6.6  # a letter of a row's name
+_NAME_MARGIN = 14  # beside a row's name
+_MIN_LEFT = 60  # for names of rows
+_MAX_LEFT = 330  # for names of rows, if no width is given
+_BAR_ROOM = 84  # at the right, for the colour bar
+_ALL_CELLS = 850  # all columns, if no width is given and each is then between the next two
+_MIN_CELL_WIDTH = 29
+_MAX_CELL_WIDTH = 66
+_MIN_CELL_HEIGHT = 9.5
+_TITLE_ROOM = 26
+_BOTTOM = 10
+# shares
+_MAX_LEFT_SHARE = 0.42  # of a given width, for names of rows
+_TICK_SHARE = 0.66  # letters of a row's name, of the height of a row
 
 
 def plot_scores(
@@ -632,18 +692,21 @@ def plot_scores(
     Each cell carries `customdata`: the parts of its row's key, then of its column's; None in the row of a mean.
     """
     if isinstance(scores, pd.DataFrame):
-        scores, metric = _of_metric(scores, metric)
-        scores = score_grid(scores, rows, columns)
-    if not scores.value.size:
-        raise ValueError(f"scores: there is nothing to draw in a grid of {scores.value.shape} rows and columns")
-    scale = score_scale(scores.value, metric or '', signed, layout.score_words)
-    means = column_means(scores.value) if means is True else means or []
-    rows = _mean_lines(means, scores.value.index.nlevels, layout.unit)
-    group = layout.row_group or _first_part
-    rows += _lines(scores.value.index, layout.row_words, group, layout.headings, layout.row_gap)
-    columns = _lines(scores.value.columns, layout.column_words, layout.column_group or _first_part, {}, _COLUMN_GAP)
-    y_edges, y = _edges([r.size for r in rows])
-    x_edges, x = _edges([c.size for c in columns])
+        of_metric, metric = _of_metric(scores, metric)
+        grid = score_grid(of_metric, rows, columns)
+    else:
+        grid = scores
+    if not grid.value.size:
+        raise ValueError(f"scores: there is nothing to draw in a grid of {grid.value.shape} rows and columns")
+    if means is True:
+        means = column_means(grid.value)
+    row_group = layout.row_group or _first_part
+    column_group = layout.column_group or _first_part
+    row_lines = _mean_lines(means or [], grid.value.index.nlevels, layout.unit)
+    row_lines += _lines(grid.value.index, layout.row_words, row_group, layout.headings, layout.row_gap)
+    column_lines = _lines(grid.value.columns, layout.column_words, column_group, {}, _COLUMN_GAP)
+    y_edges, y = _edges([r.size for r in row_lines])
+    x_edges, x = _edges([c.size for c in column_lines])
     remarks = remarks or {}
     marks = {mark for of_cell in remarks.values() for mark in of_cell}
     meaning = ', '.join(f'{mark} {words}' for mark, words in REMARKS.items() if mark in marks)
@@ -651,36 +714,44 @@ def plot_scores(
     # widths and heights, margins and sizes of a cell are pixels
     width = layout.width
     height = layout.height
-    left = int(np.clip(6.6 * max(text_length(r.words) for r in rows) + 14, 60, 0.42 * width if width else 330))
-    right = 8 if width else 84
-    wide = (width - left - right) / x_edges[-1] if width else float(np.clip(850 / x_edges[-1], 29, 66))
-    heads = _heads(columns, x_edges, layout.headings)
-    names = _column_names(columns, wide, layout.headings)
+    longest = max(text_length(r.words) for r in row_lines)
+    max_left = _MAX_LEFT_SHARE * width if width else _MAX_LEFT
+    left = int(np.clip(_LETTER_PIXELS * longest + _NAME_MARGIN, _MIN_LEFT, max_left))
+    right = 8 if width else _BAR_ROOM
+    if width:
+        wide = (width - left - right) / x_edges[-1]
+    else:
+        wide = float(np.clip(_ALL_CELLS / x_edges[-1], _MIN_CELL_WIDTH, _MAX_CELL_WIDTH))
+    heads = _heads(column_lines, x_edges, layout.headings)
+    names = _column_names(column_lines, wide, layout.headings)
     head_names = _column_heads(heads, wide)
-    top = names.height + head_names.height + 26 * (layout.title != '') + _NOTE_LINE * len(notes)
+    top = names.height + head_names.height + _TITLE_ROOM * (layout.title != '') + _NOTE_LINE * len(notes)
     tall = float(layout.line)
     if height is not None:
-        tall = float(np.clip((height - top - 12) / y_edges[-1], 9.5, tall))
-    cells = _all_cells(scores, rows, columns, scale, layout.unit, colour, text, tell, remarks)
-    shown = scale if colour is None else scale._replace(low=-1, high=1, colours=DIVERGING)
+        tall = float(np.clip((height - top - _BOTTOM - 2) / y_edges[-1], _MIN_CELL_HEIGHT, tall))
+    number_scale = score_scale(grid.value, metric or '', signed, layout.score_words)
+    cells = _all_cells(grid, row_lines, column_lines, number_scale, layout.unit, colour, text, tell, remarks)
+    colour_scale = number_scale  # of what the colours show: the numbers, or `colour` in their place
+    if colour is not None:
+        colour_scale = colour_scale._replace(low=-1, high=1, colours=DIVERGING)
     if layout.title is None:
-        shown = shown._replace(words='')  # the title of the figure says what the colours are
-    fig = _draw(cells, x_edges, y_edges, shown, width is None and colour is None)
+        colour_scale = colour_scale._replace(words='')  # the title of the figure says what the colours are
+    fig = _draw(cells, x_edges, y_edges, colour_scale, width is None and colour is None)
     if tall * y_edges[-1] < _SHORT:
-        ends = [shown.low, shown.high]
+        ends = [colour_scale.low, colour_scale.high]
         fig.update_traces(colorbar_tickvals=ends, colorbar_title_text='', selector={'showscale': True})
-    _write(fig, cells, x, y, shown, wide, tall)
+    _write(fig, cells, x, y, colour_scale, wide, tall)
     _head_columns(fig, heads, head_names, names.height + 2)
     for update_axes in fig.update_xaxes, fig.update_yaxes:
         update_axes(showgrid=False, showline=False, ticks='', automargin=False, fixedrange=True)
     fig.update_yaxes(
-        tickvals=[c for c, r in zip(y, rows) if r.words],
-        ticktext=[r.words for r in rows if r.words],
-        tickfont_size=float(np.clip(0.66 * tall, 8.5, 12)),
+        tickvals=[c for c, r in zip(y, row_lines) if r.words],
+        ticktext=[r.words for r in row_lines if r.words],
+        tickfont_size=float(np.clip(_TICK_SHARE * tall, 8.5, 12)),
         range=[y_edges[-1] + 0.06, -0.06],
     )
     fig.update_xaxes(
-        tickvals=[c for c, k in zip(x, columns) if k.key],
+        tickvals=[c for c, k in zip(x, column_lines) if k.key],
         ticktext=names.words,
         tickangle=-90 * names.upright,
         tickfont_size=names.size,
@@ -688,13 +759,13 @@ def plot_scores(
         side='top',
     )
     fig.update_layout(
-        title=_title_with(scale.words if layout.title is None else layout.title, notes),
-        height=int(tall * y_edges[-1] + top + 10),
-        width=int(width or max(wide * x_edges[-1] + left + 84, _MIN_WIDTH)),
+        title=_title_with(number_scale.words if layout.title is None else layout.title, notes),
+        height=int(tall * y_edges[-1] + top + _BOTTOM),
+        width=int(width or max(wide * x_edges[-1] + left + _BAR_ROOM, _MIN_WIDTH)),
         margin_l=left,
         margin_r=right,
         margin_t=top,
-        margin_b=10,
+        margin_b=_BOTTOM,
         dragmode=False,
     )
     fig = style(fig)
