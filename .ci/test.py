@@ -11,6 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
+FAILED = '.pytest_cache/v/srlviz/failed'
 LINTED = ['srlviz', 'nbs', 'tests', '.ci', 'benchmarks']
 
 
@@ -28,24 +29,25 @@ class Part:
         "Run the commands until one fails; return the status of the last one"
         print(f'srlviz: {self.name}', flush=True)
         start, cpu_start = time.monotonic(), cpu_seconds()
+        env = os.environ | {'OMP_NUM_THREADS': '1'}
+        (ROOT / FAILED).unlink(missing_ok=True)
         for command in self.commands:
-            status = subprocess.run(command, cwd=ROOT, env=os.environ | {'OMP_NUM_THREADS': '1'}).returncode
+            status = subprocess.run(command, cwd=ROOT, env=env).returncode
             if status:
                 break
-        if status == 1 and 'pytest' in command and (failed := failed_in_browser()):
-            self.repeated = failed
-            status = subprocess.run([sys.executable, '-m', 'pytest', *failed], cwd=ROOT).returncode
+        if status == 1 and (ROOT / FAILED).exists():
+            self.repeated = failed_in_browser()
+        if self.repeated:
+            status = subprocess.run([sys.executable, '-m', 'pytest', *self.repeated], cwd=ROOT, env=env).returncode
         self.seconds = time.monotonic() - start
         self.cpu_seconds = cpu_seconds() - cpu_start
         return status
 
 
 def failed_in_browser() -> list[str]:
-    "The tests that failed, if they are one or two of files that press in a browser; otherwise none"
-    failed = list(json.loads((ROOT / '.pytest_cache/v/cache/lastfailed').read_text(encoding='utf-8')))
-    files = {ROOT / name.partition('::')[0] for name in failed}
-    is_browser = all('pytest.mark.browser' in file.read_text(encoding='utf-8') for file in files)
-    return failed if is_browser and len(failed) <= 2 else []
+    "The tests that failed, if they are one or two, marked browser; otherwise none"
+    failed = json.loads((ROOT / FAILED).read_text(encoding='utf-8'))  # test -> whether it is marked, see conftest.py
+    return list(failed) if all(failed.values()) and len(failed) <= 2 else []
 
 
 def cpu_seconds() -> float:
@@ -103,5 +105,5 @@ if __name__ == '__main__':
             break
     print(table(done), flush=True)
     for name in [name for part in done for name in part.repeated]:
-        print(f'failed at first, {"and again" if status else "passed when repeated alone"}: {name}', flush=True)
+        print(f'failed at first, and then repeated alone: {name}', flush=True)
     sys.exit(status)

@@ -79,7 +79,7 @@ def play(
 
     Parameters
     ----------
-    acting : draws actions and converts them, see the table above
+    acting : draws actions and converts them, see the table in nbs/05_agents/06_recurrent_ppo.ipynb
     now : the current state;  seed : of the actions
     """
     network.eval()

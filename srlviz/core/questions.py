@@ -826,6 +826,8 @@ class Question:
         a paper's
     cannot_tell : the limits of its answer: words that complete the sentence 'It cannot tell ...'
     quick : arguments for an example that takes seconds
+    opens_0_2_0 : whether an answer that srlviz 0.2.0 saved is opened: its metrics are computed from its items alone, as
+        they were there
     example : of a question about codes, what the start page asks it about: a world, whose sample is encoded, or
         'agent', for episodes of an agent, whose states are the codes. A question that needs the split 'shifted' gets
         there the first condition of that world
@@ -842,6 +844,7 @@ class Question:
     defaults: Mapping[str, Any] = {}
     cannot_tell: str = ''
     quick: Mapping[str, Any] = {}
+    opens_0_2_0: bool = False
     example: str = 'pong'
 
     def __init_subclass__(cls, **options):
@@ -1583,6 +1586,8 @@ def _from_arrays(arrays: Mapping[str, np.ndarray], question: Question | None, ma
         question = question_named(header['question'], header['arguments'])
     elif question.name != header['question']:
         raise ValueError(f"the question is {header['question']!r:.80}, not {question.name!r}")
+    if is_of_0_2_0 and not question.opens_0_2_0:
+        raise ValueError(f"srlviz 0.2.0 saved it, and {question.name!r} is measured otherwise today: ask again")
     parts = _read_parts(arrays, header)
     truth, predicted = _pop_items(parts)
     about = header['about']
@@ -1597,7 +1602,7 @@ def _from_arrays(arrays: Mapping[str, np.ndarray], question: Question | None, ma
     if answer.permuted is not None:
         _check_chance(_check_values(answer.permuted, 'permuted'), answer.metrics)
     answer.check()
-    _check_metrics(answer, _values_of_0_2_0(answer) if is_of_0_2_0 else saved_values)
+    _check_metrics(answer, answer.value_table() if is_of_0_2_0 else saved_values)
     return answer
 
 
@@ -1608,8 +1613,8 @@ def _read_header(arrays: Mapping[str, np.ndarray], max_header: int) -> tuple[dic
     if is_of_0_2_0:
         header = header | {'items': True}
     header = check_fields(header, _HEADER, 'header')
-    if is_of_0_2_0 and 'truth' not in header['tables']:
-        raise ValueError("srlviz 0.2.0 saved it without its items: ask the question again")
+    if is_of_0_2_0 and ('truth' not in header['tables'] or 'values' in header['tables']):
+        raise ValueError("it is no answer of today, nor one that srlviz 0.2.0 saved with its items: ask again")
     return header, is_of_0_2_0
 
 
@@ -1646,11 +1651,3 @@ def _pop_items(parts: dict) -> tuple[pd.DataFrame, pd.DataFrame]:
     if list(truth.index.names) == ['episode', 't'] and any(level.dtype.kind == 'f' for level in truth.index.levels):
         raise ValueError("episode and t of its items are not whole")
     return truth, predicted
-
-
-def _values_of_0_2_0(answer: Answer) -> pd.DataFrame:
-    "The values of an answer of srlviz 0.2.0, which saved none: they are computed from its items"
-    try:
-        return answer.value_table()
-    except KeyError as missing:
-        raise ValueError(f"srlviz 0.2.0 saved no {missing}, which its metrics need today: ask again") from None

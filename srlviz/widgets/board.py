@@ -510,8 +510,8 @@ class ScoreBoard(Board, Explorer):
     Parameters
     ----------
     scores : a score table
-    answers : (metric and target of a cell, and keys of its column), (keys of its row and column), or (keys of its
-        column) -> an answer with `truth` and `predicted`
+    answers : key -> an answer with `truth` and `predicted`. A key is (metric and target of a cell, and its method),
+        (keys of its row and column), or (keys of its column)
     recording : the recording of the answers; None opens no steps
     rows, columns : columns of the table, one or several; 'label' is the method and what distinguishes it from others
     order : as in `score_grid`
@@ -604,11 +604,7 @@ class ScoreBoard(Board, Explorer):
             'words_of': shown_words,
             'unit': table.unit,
         }
-        known |= options
-        answers = table.answers
-        if known['rows'] == 'method':  # targets are columns: answers belong to cells
-            answers = {(label, target): answer for (_, target, label), answer in answers.items()}
-        return cls(table.scores, answers, results.recordings.get(table.task), **known)
+        return cls(table.scores, table.answers, results.recordings.get(table.task), **(known | options))
 
     def arrange(self, recording: Recording | None, n: int = 1):
         """Arrange the map beside the chosen cell and, with a recording, its moment; of `n` views the last has steps."""
@@ -661,7 +657,12 @@ class ScoreBoard(Board, Explorer):
     def answer_of(self, column: tuple) -> Answer | None:
         """Return the answer in a column of the chosen row, or None."""
         row = tuple(self.cell[: len(self.row_names)])
-        keys = (self.metric, self.factor, *column), (*row, *column), column
+        keys = (
+            (self.metric, self.factor, *column),
+            (self.metric, *column, *row),  # where targets are the columns
+            (*row, *column),
+            column,
+        )
         return next((self.answers[key] for key in keys if key in self.answers), None)
 
     @property

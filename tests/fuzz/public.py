@@ -34,7 +34,7 @@ _READ_JSON = 'read_json and a check of its fields, tested in the notebook of its
 
 # reader -> reason why it has no row in readers.py
 ELSEWHERE = {
-    'agents.checkpoint.Checkpoint.load': 'load_weights, as the checkpoint of `train`; 05_agents/06_recurrent forges it',
+    'agents.checkpoint.Checkpoint.load': 'load_weights, as that of `train`; 05_agents/06_recurrent_ppo forges it',
     'agents.player.MemoryAgent.load': _CALLS_LOAD_ENCODER,
     'data.landing.fleet._code_hash': _NO_FILE,
     'data.landing.fleet._read_request': _PARTIAL,

@@ -353,75 +353,6 @@ def split_column(factor: str) -> tuple[str, int]:
     name, _, index = factor.rpartition('_')
     return (name, int(index)) if index.isdigit() else (factor, 0)
 
-# %% ../../../nbs/01_envs/pomdp/00_base.ipynb #f9c2c4b3
-class _Settable:
-    "Interface of tasks whose factors can be set: histories as they could have been, for the same actions."
-
-    settable: Sequence[str] = ()  # factors that `with_value` sets, named as in a recording
-    not_settable: str = 'the task does not say how its state can be set'  # why there are none
-
-    def follows(self, factor: str) -> tuple[str, ...]:
-        "Factors that differ with a settable one by the rules of the task, named as in a recording."
-        return ()
-
-    def with_value(self, R: np.ndarray, factor: str, value, t, actions: np.ndarray | None = None) -> np.ndarray:
-        """Change starts of episodes so that a factor has another value in row t: a history as it could have been.
-
-        Parameters
-        ----------
-        R : (N,) records at the start of their episodes
-        factor : one of `settable`
-        value : what it shall be in row t of the same actions, one number or (N,)
-        t : row, one number or (N,)
-        actions : (N, T, ...) that are replayed, T >= t; needed where the actions decide what is seen
-
-        Returns
-        -------
-        (N,) records, copies. Nothing else differs in row t but what `follows`. A record whose factor cannot have this
-        value in row t stays as it is.
-
-        Raises
-        ------
-        ValueError : if the factor cannot be set
-        """
-        if not self.settable:
-            raise ValueError(f"no factor of {type(self).__name__} can be set, also not {factor!r}: {self.not_settable}")
-        if factor not in self.settable:
-            raise unknown(f'settable factor of {type(self).__name__}', factor, self.settable)
-        R = R.copy()
-        self.set_value(R, *split_column(factor), np.broadcast_to(value, len(R)), np.broadcast_to(t, len(R)), actions)
-        return R
-
-    def set_value(self, R, name: str, column: int, value: np.ndarray, t: np.ndarray, actions: np.ndarray | None):
-        """Change the records of `with_value` in place, for a class with `settable` factors.
-
-        Parameters
-        ----------
-        name, column : of the factor, such as 'ago' and 3 for 'ago_3', 'answer' and 0 for 'answer'
-        value, t : (N,)
-        R, actions : see `with_value`
-        """
-        raise NotImplementedError(f"{type(self).__name__} has no set_value()")
-
-    def due(self, R: np.ndarray, factor: str) -> tuple[np.ndarray, np.ndarray] | None:
-        """Find the action that the present value of a factor decides.
-
-        For the state of one environment call `env.due(env.record, factor)`.
-
-        Parameters
-        ----------
-        R : (N,) records at any row
-        factor : name as in a recording
-
-        Returns
-        -------
-        steps : (N,) int, rows until this action, 0 the next; -1 if there is none
-        answers : (N, n_values) int, the right action if the factor were 0, 1, ... now; -1 if none is right
-
-        None for a factor that decides no single action.
-        """
-        return None
-
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #a08ae658
 class _Observations:
     """Observations of a task: rows of numbers while records are stepped, values of a space for the agent.
@@ -487,7 +418,7 @@ def _write_numbers(panel, values: Mapping):
     panel.text(16, 16, '\n'.join(lines), size=12, width=panel.width - 32)
 
 # %% ../../../nbs/01_envs/pomdp/00_base.ipynb #4fcbd7e0
-class Task(_Settable, abc.ABC):
+class Task(abc.ABC):
     """Base class of a POMDP: its spaces, limits and initial record, and methods that read and draw records.
 
     Parameters
@@ -517,6 +448,8 @@ class Task(_Settable, abc.ABC):
     factor_notes: Mapping[str, FactorNote] = {}  # factor -> its label
     keys: Mapping[str, object] = {}  # keyboard key -> action, for human players
     beliefs_of: Callable | None = None  # (obs (T, k), actions (T, m)) -> factor -> exact posterior, see `beliefs`
+    settable: Sequence[str] = ()  # factors that `with_value` sets, named as in a recording
+    not_settable: str = 'the task does not say how its state can be set'  # why there are none
     reset1: Callable  # (record) -> None
     step1: Callable  # (record, action) -> None
     max_steps: int
@@ -566,6 +499,68 @@ class Task(_Settable, abc.ABC):
     @abc.abstractmethod
     def states_of(self, R: np.ndarray):
         "Markov states of records (N,), a batch of `state_space`."
+
+    def follows(self, factor: str) -> tuple[str, ...]:
+        "Factors that differ with a settable one by the rules of the task, named as in a recording."
+        return ()
+
+    def with_value(self, R: np.ndarray, factor: str, value, t, actions: np.ndarray | None = None) -> np.ndarray:
+        """Change starts of episodes so that a factor has another value in row t: a history as it could have been.
+
+        Parameters
+        ----------
+        R : (N,) records at the start of their episodes
+        factor : one of `settable`
+        value : what it shall be in row t of the same actions, one number or (N,)
+        t : row, one number or (N,)
+        actions : (N, T, ...) that are replayed, T >= t; needed where the actions decide what is seen
+
+        Returns
+        -------
+        (N,) records, copies. Nothing else differs in row t but what `follows`. A record whose factor cannot have this
+        value in row t stays as it is.
+
+        Raises
+        ------
+        ValueError : if the factor cannot be set
+        """
+        if not self.settable:
+            raise ValueError(f"no factor of {type(self).__name__} can be set, also not {factor!r}: {self.not_settable}")
+        if factor not in self.settable:
+            raise unknown(f'settable factor of {type(self).__name__}', factor, self.settable)
+        R = R.copy()
+        self.set_value(R, *split_column(factor), np.broadcast_to(value, len(R)), np.broadcast_to(t, len(R)), actions)
+        return R
+
+    def set_value(self, R, name: str, column: int, value: np.ndarray, t: np.ndarray, actions: np.ndarray | None):
+        """Change the records of `with_value` in place, for a class with `settable` factors.
+
+        Parameters
+        ----------
+        name, column : of the factor, such as 'ago' and 3 for 'ago_3', 'answer' and 0 for 'answer'
+        value, t : (N,)
+        R, actions : see `with_value`
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no set_value()")
+
+    def due(self, R: np.ndarray, factor: str) -> tuple[np.ndarray, np.ndarray] | None:
+        """Find the action that the present value of a factor decides.
+
+        For the state of one environment call `env.due(env.record, factor)`.
+
+        Parameters
+        ----------
+        R : (N,) records at any row
+        factor : name as in a recording
+
+        Returns
+        -------
+        steps : (N,) int, rows until this action, 0 the next; -1 if there is none
+        answers : (N, n_values) int, the right action if the factor were 0, 1, ... now; -1 if none is right
+
+        None for a factor that decides no single action.
+        """
+        return None
 
     def draw_seen(self, panel, e: np.void):
         "Draw the observation on a `srlviz.envs.pomdp.drawing.Panel`; by default as numbers."

@@ -89,6 +89,7 @@ class LinearProbe(Question):
         'anything uses a factor that it finds'
     )
     quick = dict(n_classes=None, lr=0.01, epochs=20)
+    opens_0_2_0 = True
     metrics = dict(
         f1=Metric('F1 (weighted)', _each_factor(_f1), chance='permuted', is_knowledge=True),
         accuracy=Metric('Accuracy', _each_factor(_accuracy), chance='permuted', is_knowledge=True),

@@ -114,7 +114,7 @@ def plot_curves(
     words, colour, dash : label -> its name, colour, and dash
     highlight : a label that stands out; the others are thin and have no band
     references : panel ('' for the only one) -> name -> value of a horizontal line
-    dots : label, `x`, value of single points behind the curves
+    dots : label, `x`, value of single points behind the curves, in every panel
     ring : whether to mark the largest value of each curve
     shape : 'linear', or 'hv' for steps
     axes : titles of both axes;  ends : range of the vertical axis
