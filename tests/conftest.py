@@ -118,7 +118,8 @@ def pytest_terminal_summary(terminalreporter):
     "Time and memory of the notebooks that papermill ran; seconds of each part of the tests; what .ci/test.py repeats"
     failed = [r for kind in ('failed', 'error') for r in terminalreporter.stats.get(kind, [])]
     is_browser = {r.nodeid: 'browser' in getattr(r, 'keywords', ()) for r in failed}
-    terminalreporter.config.cache.set('srlviz/failed', is_browser)
+    if hasattr(terminalreporter.config, 'cache'):  # not with -p no:cacheprovider
+        terminalreporter.config.cache.set('srlviz/failed', is_browser)
     reports = [r for kind in ('passed', 'failed') for r in terminalreporter.stats.get(kind, [])]
     used = [value for r in reports for key, value in r.user_properties if key == 'papermill']
     rows = list({row['name']: row for row in used}.values())

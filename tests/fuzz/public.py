@@ -49,6 +49,8 @@ ELSEWHERE = {
     'envs.ram_twins._searched': _NO_FILE,
     'envs.pomdp.belief.ExactBelief.load': _CALLS_LOAD_ENCODER,
     'studies.start_cards.agent_file': _NO_FILE,
+    'evaluate.ask._Run.load_cached': 'load_answers, of files that `ask` named and saved in its own cache',
+    'studies.grade._Student.read': 'read_answers for a notebook that read_submissions found; forged in test_grade',
     'studies.grade._read_marks': 'its own marks, by core.files.read_json; what does not fit is None: test_grade',
     'studies.grade.read_submissions': 'read_answers for each notebook; test_grade forges names, links and contents',
     'studies.sandbox._sockets': _NO_FILE,
