@@ -536,10 +536,10 @@ class _Run:
             return True
         if task not in self.found.recordings:
             self.found.recordings[task] = with_question_split(self.given[task])
-        unread = self.unread(task)
         if self.asked and self.is_of_episodes(representation, self.found.recordings[task]):
             self.refuse_all(method, task, OF_EPISODES)
             return True
+        unread = self.unread(task)
         if self.asked and len(unread) == len(self.asked):
             self.found.refuse(method, task, unread)
             return True
