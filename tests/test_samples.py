@@ -6,6 +6,8 @@ from srlviz.core.files import sample_path
 
 FOLDER = sample_path('.')
 OPENS = {
+    'agent_edits.csv': 'TableBrowser',
+    'agent_verdicts.csv': 'TableBrowser',
     'atari_agreement.csv': 'TableBrowser',
     'atari_annotations.csv': 'TableBrowser',
     'atari_probe_size.csv': 'AtariDashboard',

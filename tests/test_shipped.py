@@ -306,3 +306,42 @@ def test_the_guide_says_what_methods_have_on_all_games():
     assert f'the most frequent value {ours["majority", "none"]}.' in text
     *first, last = (paper[method].iloc[0] for method in (*names, 'majority'))
     assert f'The paper, on raw codes: {", ".join(first)} and {last}.' in text
+
+
+def test_the_readme_says_what_the_edits_of_shipped_agents_did():
+    "Its first picture, and the section `Knows or uses?`: the tables of the study `use`, of all tasks"
+    edits = pd.read_csv(sample_path('agent_edits.csv')).query(
+        "task == 'RepeatPrevious-easy' and memory == 'GRU' and due"
+    )
+    verdicts = pd.read_csv(sample_path('agent_verdicts.csv')).query("task == 'RepeatPrevious-easy'")
+    text = text_of('README.md')
+
+    def written(value: float) -> str:
+        "As the README writes a number: .06, 0, 1.00"
+        digits = f'{value:.2f}'.removeprefix('0')
+        return '0' if digits == '.00' else digits
+
+    def ends(values: pd.Series) -> str:
+        "Smallest and largest value"
+        return ' to '.join(dict.fromkeys(map(written, values)))
+
+    def of(kind: str, column: str) -> pd.Series:
+        return edits.loc[edits['direction'] == kind, column].agg(['min', 'max'])
+
+    assert set(edits['factor']) == {f'ago_{k}' for k in range(4)} and edits['n'].between(299, 300).all()
+    moved = edits[edits['direction'].isin(['standardised probe', 'class means'])]
+    assert f'the due action follows in {ends(moved["success"].agg(["min", "max"]))}' in text
+    assert f'a random push of the same length in {ends(of("random", "success"))}' in text
+    assert f"The same probe's shortest step in raw units does it in {ends(of('raw probe', 'success'))}" in text
+    assert f'linear discriminant analysis in {of("LDA", "success")["max"]:.3f} at most'.replace('0.', '.') in text
+    lengths = f'{ends(of("raw probe", "length"))} and {ends(of("LDA", "length"))}'
+    assert f"These steps are short, {lengths} of the twin's change" in text
+    assert f'do it in {ends(of("raw probe", "long_success"))} and {ends(of("LDA", "long_success"))}' in text
+    left = verdicts[verdicts['factor'].str.startswith('remaining')].set_index('memory')
+    assert set(left.loc['GRU', 'verdict']) == {'known and unused'} and (left.loc['GRU', 'best'] == 0).all()
+    assert f'can be read as well (R² {ends(left.loc["GRU", "skill"].agg(["min", "max"]))})' in text
+    assert f'lets a probe read them, too ({ends(left.loc["Elman", "skill"].agg(["min", "max"]))})' in text
+    assert f'at most {ends(left.loc["Elman", "follows"].abs().agg(["max"]))} of the difference' in text
+    assert f"(the GRU's by {ends(left.loc['GRU', 'follows'].agg(['min', 'max']))})" in text
+    assert all(words.startswith('not held') for words in left.loc['Elman', 'verdict'])
+    assert f'{left.loc["GRU", "best_high"].max():.2f} of the actions'.replace('0.', '.') in text
