@@ -747,10 +747,10 @@ class MMERDashboard(Board, Explorer):
     view ... method : initial values of the traits;  methods : memories to show, all if None
     flat : observe as in the paper;  interactive : see `Explorer`
 
-    Traits: view ('map', 'ranking', 'iqm', 'better', 'profiles', 'boxes', 'agreement'), show ('ours', 'paper', 'difference'), metric, tag,
-    difficulty, methods (shown), task ('all' for all), method (its label), best (curves of the largest so far),
-    playing (whether an agent is watched), editing (whether its memory is under a `BeliefMicroscope`), seed (of its
-    episode), factor (the only one or group to show, '' for all).
+    Traits: view ('map', 'ranking', 'iqm', 'better', 'profiles', 'boxes', 'agreement'), show ('ours', 'paper',
+    'difference'), metric, tag, difficulty, methods (shown), task ('all' for all), method (its label), best (curves of
+    the largest so far), playing (whether an agent is watched), editing (whether its memory is under a
+    `BeliefMicroscope`), seed (of its episode), factor (the only one or group to show, '' for all).
     """
 
     choices = (
