@@ -139,7 +139,7 @@ def columns(left: Sequence[W.Widget], right: Sequence[W.Widget], shape: str = 'e
 
 def button(words: str, act: Callable[[], Any], tooltip: str = '', **traits) -> W.Button:
     """Make a button, as wide as its label, that calls a function without arguments; the explorer shows its errors."""
-    part = W.Button(description=words, tooltip=tooltip or words, layout=dict(width='auto'), **traits)
+    part = W.Button(description=words, tooltip=tooltip or words, layout={'width': 'auto'}, **traits)
 
     def press(_):
         try:
@@ -161,7 +161,7 @@ def menu(words: str, options: Iterable = (), width: int = 300, **traits) -> W.Dr
     """
     traits.setdefault('tooltip', define(words) or None)
     room = 'calc(100% - 8px)'
-    layout = dict(width='max-content', min_width=f'min({width}px, {room})', max_width=room)
+    layout = {'width': 'max-content', 'min_width': f'min({width}px, {room})', 'max_width': room}
     return W.Dropdown(options=list(options), description=words, layout=layout, **traits)
 
 
@@ -317,7 +317,8 @@ class _NotebookPicture:
         if figure == self.requested and self.is_awaited():
             return
         if figure != self.figure_json:
-            self.requested, self.request_time = figure, time.monotonic()
+            self.requested = figure
+            self.request_time = time.monotonic()
             caption = f'Saved picture of {self.explorer!r}. Run the cell to interact with it.'
             view.draw_picture(figure, caption, partial(self.keep, figure))
 
@@ -327,9 +328,10 @@ class _NotebookPicture:
 
     def keep(self, figure: str, png: bytes, size: Sequence[int]):
         """Store the picture of a figure in the notebook."""
-        self.figure_json, self.requested = figure, ''
+        self.figure_json = figure
+        self.requested = ''
         bundle = {'image/png': base64.b64encode(png).decode(), 'text/plain': repr(self.explorer)}
-        metadata = {'image/png': dict(width=int(size[0]), height=int(size[1])), 'needs_background': 'light'}
+        metadata = {'image/png': {'width': int(size[0]), 'height': int(size[1])}, 'needs_background': 'light'}
         self.output.update(bundle, raw=True, metadata=metadata)
 
 
@@ -768,7 +770,8 @@ class Selection(traitlets.HasTraits):
         """Set traits of an explorer to those of this selection."""
         changes = {}
         for trait in traits:
-            value, current = getattr(self, trait), getattr(explorer, trait)
+            value = getattr(self, trait)
+            current = getattr(explorer, trait)
             same = value is current or (trait != 'recording' and value == current)
             if _is_chosen(trait, value) and not same:
                 changes[trait] = value

@@ -47,12 +47,12 @@ from .board import Board, Choice
 from .moment import Moment
 from .views import PlotView
 
-SORTS = ORDERS | dict(cluster='clustered')
+SORTS = ORDERS | {'cluster': 'clustered'}
 
 # %% ../../nbs/08_widgets/07_qedr_matrix.ipynb #264f2146
 _SCORES = ('disentanglement', 'completeness', 'informativeness')
 _RESULT_FIELDS = ('importance', 'weights', 'regressor', 'alpha', *_SCORES)
-_REGRESSORS = dict(lasso='lasso', forest='random forest', boosting='boosted trees')
+_REGRESSORS = {'lasso': 'lasso', 'forest': 'random forest', 'boosting': 'boosted trees'}
 
 
 class _QEDRResults:
@@ -202,7 +202,8 @@ def _table_by_episode(codes: Sequence, recording: Recording, truth: pd.DataFrame
     missing = [name for name in truth if name not in table.factors]
     if not missing:
         return table
-    index, known = table.factors.index, truth.index
+    index = table.factors.index
+    known = truth.index
     if table.is_episodic and known.nlevels == 2 and known.get_level_values(0).is_unique:
         index = index.get_level_values(0)
         known = known.get_level_values(0)
@@ -805,7 +806,7 @@ class QEDRMatrix(Board, Explorer):
         if len(data) != 2 or data[0] not in (-1, *self.offers('code')) or data[1] not in range(-1, len(factors)):
             return {}
         code, k = (int(v) for v in data)
-        return dict(factor=self.factor if k < 0 else factors[k], code=self.code if code < 0 else code)
+        return {'factor': self.factor if k < 0 else factors[k], 'code': self.code if code < 0 else code}
 
     def _press_curve(self, clicked: Mapping):
         """Choose the alpha of a point."""

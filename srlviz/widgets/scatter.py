@@ -77,7 +77,7 @@ class CodeScatter(PictureView):
             raise ValueError(
                 f"xy, ids and colours must be of the same points; got {n}, {len(ids)}, {len(colours.numbers)}"
             )
-        look |= dict(colours=colours.colours, legend=colours.legend, bar=colours.bar, size=point_size(n))
+        look |= {'colours': colours.colours, 'legend': colours.legend, 'bar': colours.bar, 'size': point_size(n)}
         with self.hold_sync():
             self.points = np.ascontiguousarray(xy, '<f4').tobytes()
             self.ids = np.ascontiguousarray(ids, '<i4').tobytes()

@@ -180,8 +180,10 @@ class StepFilter(Quiet, traitlets.HasTraits):
     either); factor (shown in any case); passing (after the number of steps that pass: 'of 721 lassoed steps pass').
     """
 
-    filters, steps = traitlets.Dict(), traitlets.Instance(Steps, allow_none=True)
-    factor, passing = traitlets.Unicode(''), traitlets.Unicode('')
+    filters = traitlets.Dict()
+    steps = traitlets.Instance(Steps, allow_none=True)
+    factor = traitlets.Unicode('')
+    passing = traitlets.Unicode('')
 
     def __init__(self, recording: Recording, names: Sequence[str] = ()):
         super().__init__()
@@ -203,7 +205,8 @@ class StepFilter(Quiet, traitlets.HasTraits):
             raise traitlets.TraitError(str(problem)) from None
 
     def _on_press(self, change):
-        name, bins = change['new'].get('name'), change['new'].get('bins')
+        name = change['new'].get('name')
+        bins = change['new'].get('bins')
         chosen = set(self.filters.get(name, ()))
         if not bins:
             chosen = set()
@@ -267,10 +270,13 @@ class StepFilter(Quiet, traitlets.HasTraits):
             if bins is None:
                 continue
             some = self.histograms.counts(name, self.filters, self.lasso)
-            texts = dict(
-                name=name, label=self.histograms.factors[name].label, words=list(bins.words), ends=list(bins.ends)
-            )
-            counts = dict(all=bins.counts().tolist(), some=some.tolist(), chosen=self.filters.get(name, []))
+            texts = {
+                'name': name,
+                'label': self.histograms.factors[name].label,
+                'words': list(bins.words),
+                'ends': list(bins.ends),
+            }
+            counts = {'all': bins.counts().tolist(), 'some': some.tolist(), 'chosen': self.filters.get(name, [])}
             rows.append(texts | counts)
         self.bars.rows = rows
 
@@ -379,7 +385,7 @@ class _MethodLink:
             self.is_following = False
 
 # %% ../../nbs/08_widgets/10_workbench.ipynb #f6da85a5
-_DETAILS = dict(Scores='Predictions', Map='Moment', Matrix='Steps')  # tab of the left pane -> that of its details
+_DETAILS = {'Scores': 'Predictions', 'Map': 'Moment', 'Matrix': 'Steps'}  # tab of the left pane -> that of its details
 
 
 def _title(explorer: Explorer) -> str:
@@ -412,8 +418,11 @@ class Workbench(Explorer):
         'Press a cell, a point or a bar, or lasso points: all panes show these steps, so you see where the codes fail.'
     )
     left, right, factor, task = (traitlets.Unicode('') for _ in range(4))
-    episode, t = traitlets.Int(0), traitlets.Int(0)
-    steps, tags, filters = traitlets.Instance(Steps, allow_none=True), traitlets.Dict(), traitlets.Dict()
+    episode = traitlets.Int(0)
+    t = traitlets.Int(0)
+    steps = traitlets.Instance(Steps, allow_none=True)
+    tags = traitlets.Dict()
+    filters = traitlets.Dict()
 
     def __init__(
         self,
@@ -433,8 +442,8 @@ class Workbench(Explorer):
         ready = [x for x in (scores, answers, recording, *explorers) if isinstance(x, W.Widget)]
         if ready:
             scores = answers = recording = None
-        self.data = dict(scores=scores, answers=_named_answers(answers), recording=recording, maps=maps)
-        self.data |= dict(codes=_checked_codes(codes, recording), rows=rows, columns=columns)
+        self.data = {'scores': scores, 'answers': _named_answers(answers), 'recording': recording, 'maps': maps}
+        self.data |= {'codes': _checked_codes(codes, recording), 'rows': rows, 'columns': columns}
         self.explorers = self._make_explorers()
         self.ready = []  # names of the tabs whose explorers were given
         self._add_ready(ready, panes or {})
@@ -454,20 +463,23 @@ class Workbench(Explorer):
     def of_results(cls, results: Results, **options) -> 'Workbench':
         """Open the probes of results about one recording beside the map of their codes."""
         codes = results.codes
-        options = dict(maps=code_maps(codes) or None, codes=codes) | options
+        options = {'maps': code_maps(codes) or None, 'codes': codes} | options
         return cls(*labelled_probes(results), results.recording, **options)
 
     def _make_explorers(self) -> dict[str, Explorer]:
         "Make the explorers of the data, by the name of their tab."
-        data, interactive = self.data, self.interactive
+        data = self.data
+        interactive = self.interactive
         recording = data['recording']
         if data['maps'] is not None and recording is None:
             raise ValueError("recording: a map of codes needs the recording that was encoded")
-        made = dict(
-            Scores=_make_board(data['scores'], data['answers'], recording, data['rows'], data['columns'], interactive),
-            Map=_make_map(data['maps'], data['answers'], recording, interactive),
-            Matrix=_make_matrix(data['answers'], data['codes'], recording, interactive),
-        )
+        made = {
+            'Scores': _make_board(
+                data['scores'], data['answers'], recording, data['rows'], data['columns'], interactive
+            ),
+            'Map': _make_map(data['maps'], data['answers'], recording, interactive),
+            'Matrix': _make_matrix(data['answers'], data['codes'], recording, interactive),
+        }
         if recording is not None and made['Map'] is None:  # the map has a moment of its own
             made['Moment'] = Moment(recording, interactive=interactive)
         return {name: explorer for name, explorer in made.items() if explorer is not None}
@@ -513,7 +525,8 @@ class Workbench(Explorer):
 
     def _arrange(self):
         "Put the columns of the explorers into the panes."
-        left, right = {}, {}
+        left = {}
+        right = {}
         for name, explorer in self.explorers.items():
             bars = self.filter.bars if explorer is self.map else None
             data, detail = split_columns(explorer, bars)
@@ -524,7 +537,8 @@ class Workbench(Explorer):
             if detail is not None:
                 right[_DETAILS.get(name, f'{name}: details')] = detail
         if not left:
-            left, right = right, {}
+            left = right
+            right = {}
         elif not right and len(left) > 1:  # explorers in one piece, side by side
             name = list(left)[-1]
             right[name] = left.pop(name)
@@ -560,7 +574,8 @@ class Workbench(Explorer):
     def seek(self, episode: int, t: int = 0):
         """Go to a step."""
         with self.hold_trait_notifications():
-            self.episode, self.t = int(episode), int(t)
+            self.episode = int(episode)
+            self.t = int(t)
 
     def to_recording(self) -> Recording:
         """Return the selected steps as a recording; see `Steps.to_recording`."""
@@ -636,20 +651,20 @@ _KEPT = (  # traits of explorers that are saved, in the order in which they are 
     'colour',
     'cell',
 )
-_STATE: dict[str, Field] = dict(
-    format=(lambda x: x == _FORMAT, repr(_FORMAT)),
-    version=(lambda x: x in (1, 2), '1 or 2'),
-    recording=TEXT,
-    fingerprint=TEXT,
-    left=TEXT,
-    right=TEXT,
-    episode=COUNT,
-    t=COUNT,
-    steps=(lambda x: x is None or isinstance(x, list), 'a list of runs, or null'),
-    tags=TABLE,
-    filters=TABLE,
-    explorers=TABLE,
-)
+_STATE: dict[str, Field] = {
+    'format': (lambda x: x == _FORMAT, repr(_FORMAT)),
+    'version': (lambda x: x in (1, 2), '1 or 2'),
+    'recording': TEXT,
+    'fingerprint': TEXT,
+    'left': TEXT,
+    'right': TEXT,
+    'episode': COUNT,
+    't': COUNT,
+    'steps': (lambda x: x is None or isinstance(x, list), 'a list of runs, or null'),
+    'tags': TABLE,
+    'filters': TABLE,
+    'explorers': TABLE,
+}
 
 
 def _is_kept(value) -> bool:
@@ -661,26 +676,27 @@ def _is_kept(value) -> bool:
 
 def _state(workbench: Workbench) -> dict:
     "Return what a workbench shows and what is selected in it."
-    recording, filter = workbench.recording, workbench.filter
+    recording = workbench.recording
+    filter = workbench.filter
     steps = workbench.steps if filter is None else filter.lasso  # the filters are saved beside them
     explorers = {}
     for name, explorer in workbench.explorers.items():
         kept = {k: getattr(explorer, k) for k in _KEPT if explorer.has_trait(k)}
         explorers[name] = {k: v for k, v in kept.items() if _is_kept(v)}
-    return dict(
-        format=_FORMAT,
-        version=2,
-        recording='' if recording is None else recording.name,
-        fingerprint='' if recording is None else recording.fingerprint(),
-        left=workbench.left,
-        right=workbench.right,
-        episode=workbench.episode,
-        t=workbench.t,
-        steps=None if steps is None else steps.runs(),
-        tags={name: steps.runs() for name, steps in workbench.tags.items()},
-        filters={name: list(bins) for name, bins in workbench.filters.items()},
-        explorers=explorers,
-    )
+    return {
+        'format': _FORMAT,
+        'version': 2,
+        'recording': '' if recording is None else recording.name,
+        'fingerprint': '' if recording is None else recording.fingerprint(),
+        'left': workbench.left,
+        'right': workbench.right,
+        'episode': workbench.episode,
+        't': workbench.t,
+        'steps': None if steps is None else steps.runs(),
+        'tags': {name: steps.runs() for name, steps in workbench.tags.items()},
+        'filters': {name: list(bins) for name, bins in workbench.filters.items()},
+        'explorers': explorers,
+    }
 
 
 def _read_state(path: Path, recording: Recording | None) -> dict:
@@ -734,7 +750,7 @@ def _apply_state(workbench: Workbench, state: Mapping):
 def _save_data(workbench: Workbench, folder: Path) -> dict:
     "Save the data of a workbench; return what was saved, for `workbench.json`."
     data = workbench.data
-    saved = dict(rows=data['rows'], columns=data['columns'], answers=[], codes=[])
+    saved = {'rows': data['rows'], 'columns': data['columns'], 'answers': [], 'codes': []}
     if data['recording'] is not None:
         data['recording'].save(folder / 'recording')
     if data['scores'] is not None:
@@ -758,9 +774,15 @@ def _save_data(workbench: Workbench, folder: Path) -> dict:
 _FLAG: Field = (lambda x: isinstance(x, bool), 'true or false')
 _NAMES: Field = (lambda x: TEXT[0](x) or TEXTS[0](x), 'text, or a list of texts')
 _KEYS: Field = (lambda x: isinstance(x, list) and all(TEXTS[0](k) and k for k in x), 'a list of lists of texts')
-_DATA: dict[str, Field] = dict(
-    rows=_NAMES, columns=_NAMES, answers=_KEYS, codes=TEXTS, recording=_FLAG, scores=_FLAG, maps=_FLAG
-)
+_DATA: dict[str, Field] = {
+    'rows': _NAMES,
+    'columns': _NAMES,
+    'answers': _KEYS,
+    'codes': TEXTS,
+    'recording': _FLAG,
+    'scores': _FLAG,
+    'maps': _FLAG,
+}
 
 
 def load_workbench(folder: str | Path, interactive: bool | None = None) -> Workbench:
@@ -783,7 +805,7 @@ def load_workbench(folder: str | Path, interactive: bool | None = None) -> Workb
     codes = _load_codes(folder, data['codes'], recording, path)
     names = {k: v if isinstance(v, str) else tuple(v) for k, v in data.items() if k in ('rows', 'columns')}
     with reading(path, 'a workbench'):
-        found = dict(maps=maps, codes=codes, interactive=interactive)
+        found = {'maps': maps, 'codes': codes, 'interactive': interactive}
         workbench = Workbench(scores, answers, recording, **found, **names)
     workbench.restore(folder)
     return workbench

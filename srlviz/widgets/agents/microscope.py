@@ -60,7 +60,8 @@ class MicroscopeView(PictureView):
 def _plays(agents, world) -> dict[str, Callable[[], EditedPlay]]:
     "Functions that open agents by name: those that are given, then those that ship for their task"
     if isinstance(agents, str):
-        task, given = agents, {}
+        task = agents
+        given = {}
     else:
         given = agents if isinstance(agents, Mapping) else {_name_of(agents): agents}
         task = str(getattr(next(iter(given.values())), 'task', '') or getattr(world, 'name', world) or '')
@@ -134,7 +135,9 @@ class BeliefMicroscope(Explorer):
         self.children = [self.view, self.status]
         self.add_class('srlviz-microscope')
         self.method = next(iter(self._openers))
-        self.second, self.kind, self.length = second if second != self.method else '', kind, length
+        self.second = second if second != self.method else ''
+        self.kind = kind
+        self.length = length
         self.seed = self._first_seed() if seed is None else seed
         self.factor = factor or self._first_factor()
         self.t = min(6, len(self.course[self.method]) - 1) if t is None else t
@@ -210,20 +213,22 @@ class BeliefMicroscope(Explorer):
 
     @traitlets.validate('t')
     def _is_step(self, proposal):
-        t, n = proposal['value'], len(self.course[self.method])
+        t = proposal['value']
+        n = len(self.course[self.method])
         if t >= n:
             raise traitlets.TraitError(f"t is a step of the episode, 0 to {n - 1}; got {t}")
         return t
 
     @traitlets.validate('factor', 'method', 'second', 'kind')
     def _is_known(self, proposal):
-        name, value = proposal['trait'].name, proposal['value']
-        known = dict(
-            factor=lambda: self.play.factors,
-            method=lambda: [*self._openers],
-            second=lambda: ['', *self._openers],
-            kind=lambda: [*CHANGE_KINDS],
-        )[name]()
+        name = proposal['trait'].name
+        value = proposal['value']
+        known = {
+            'factor': lambda: self.play.factors,
+            'method': lambda: [*self._openers],
+            'second': lambda: ['', *self._openers],
+            'kind': lambda: [*CHANGE_KINDS],
+        }[name]()
         if not value and (name == 'second' or not self.factor):  # not chosen yet
             return value
         try:
@@ -288,7 +293,8 @@ class BeliefMicroscope(Explorer):
         others = [(name, c) for name, c in self.changes if (name, c.t, c.factor) != (agent, change.t, change.factor)]
         mine = [c for name, c in others if name == agent]
         play.play_on(self.course[agent], [*mine, change])  # raises what cannot be done
-        self.changes, self._gone = [*others, (agent, change)], ''
+        self.changes = [*others, (agent, change)]
+        self._gone = ''
         self._move_to(t)
         self._draw()
         return self.sentence
@@ -324,7 +330,8 @@ class BeliefMicroscope(Explorer):
 
     def reset(self):
         """Remove all edits."""
-        self.changes, self._gone = [], _NO_EDIT
+        self.changes = []
+        self._gone = _NO_EDIT
         self._draw()
 
     def scene(self) -> dict:
@@ -334,53 +341,60 @@ class BeliefMicroscope(Explorer):
         edited = self.edited
         labels, signs = play.words.values(self.factor, values)
         actions, action_signs = play.words.actions() if play.policy(self.course[self.method]) is not None else ([], [])
-        return dict(
-            title=f'{play.player.name}, episode {self.seed}: what does its memory say, and does it act on it?',
-            task=play.player.name,
-            episode=self.seed,
-            factors=[_factor_entry(play, name) for name in play.factors],
-            factor=self.factor,
-            agents=[*self._openers],
-            agent=self.method,
-            second=self.second,
-            kinds=[*CHANGE_KINDS],
-            kind=self.kind,
-            length=self.length,
-            off=play.refused(self.factor),
-            gone=self._gone,
-            t=self.t,
-            values=labels,
-            signs=signs,
-            actions=actions,
-            action_signs=action_signs,
-            panels=[self._panel(name, edited.get(name), values) for name in self.shown],
-            words=f'{reading_sentence(play, self.factor)} Direction {self.kind}: {CHANGE_KINDS[self.kind]}.',
-            note=NOTE,
-        )
+        return {
+            'title': f'{play.player.name}, episode {self.seed}: what does its memory say, and does it act on it?',
+            'task': play.player.name,
+            'episode': self.seed,
+            'factors': [_factor_entry(play, name) for name in play.factors],
+            'factor': self.factor,
+            'agents': [*self._openers],
+            'agent': self.method,
+            'second': self.second,
+            'kinds': [*CHANGE_KINDS],
+            'kind': self.kind,
+            'length': self.length,
+            'off': play.refused(self.factor),
+            'gone': self._gone,
+            't': self.t,
+            'values': labels,
+            'signs': signs,
+            'actions': actions,
+            'action_signs': action_signs,
+            'panels': [self._panel(name, edited.get(name), values) for name in self.shown],
+            'words': f'{reading_sentence(play, self.factor)} Direction {self.kind}: {CHANGE_KINDS[self.kind]}.',
+            'note': NOTE,
+        }
 
     def _panel(self, name: str, edited: Course | None, values: np.ndarray) -> dict:
         "What a scene has of one agent"
-        play, course, changes = self.opened(name), self.course[name], self.changes_of(name)
+        play = self.opened(name)
+        course = self.course[name]
+        changes = self.changes_of(name)
         reading = play.reading(self.factor)
         edits = []
         for change in changes:
             if change.factor == self.factor:
                 place = int(reading.place(np.array([change.value]))[0])
                 edits.append(
-                    dict(t=change.t + reading.leads, value=place, kind=change.kind, words=edit_words(play, change))
+                    {
+                        't': change.t + reading.leads,
+                        'value': place,
+                        'kind': change.kind,
+                        'words': edit_words(play, change),
+                    }
                 )
         cannot = '' if play.is_readable(self.factor) else play.how_read(self.factor)
         if not cannot and len(course) < 2:
             cannot = ONE_STEP
-        return dict(
-            name=name,
-            original=timeline(play, course, self.factor, values),
-            edited=None if edited is None else timeline(play, edited, self.factor, values),
-            edits=edits,
-            sentence='' if edited is None else edit_sentence(play, course, edited, changes),
-            control='' if edited is None else control_sentence(play, course, changes),
-            cannot=cannot and f'Nothing to press: {cannot}.',
-        )
+        return {
+            'name': name,
+            'original': timeline(play, course, self.factor, values),
+            'edited': None if edited is None else timeline(play, edited, self.factor, values),
+            'edits': edits,
+            'sentence': '' if edited is None else edit_sentence(play, course, edited, changes),
+            'control': '' if edited is None else control_sentence(play, course, changes),
+            'cannot': cannot and f'Nothing to press: {cannot}.',
+        }
 
     def _answer(self, content: Mapping):
         "Do what the page asks for"
@@ -391,7 +405,7 @@ class BeliefMicroscope(Explorer):
         elif content['kind'] == 'reset':
             self.reset()
         else:
-            name = dict(agent='method', episode='seed').get(content['name'], content['name'])
+            name = {'agent': 'method', 'episode': 'seed'}.get(content['name'], content['name'])
             if name not in ('factor', 'method', 'second', 'kind', 'length', 'seed', 't'):
                 return
             if name == 't':  # the page has drawn it
@@ -418,7 +432,7 @@ class BeliefMicroscope(Explorer):
         """
         plays = {name: self.opened(name) for name in self.shown}
         factor = self.factor if factors is None or self.factor in factors else ''
-        shown = dict(factor=factor, second=self.second, seed=self.seed, t=self.t)
+        shown = {'factor': factor, 'second': self.second, 'seed': self.seed, 't': self.t}
         return write_mind(path, mind_data(plays, factors=factors, episodes=episodes, **shown), title)
 
     def figure(self) -> go.Figure:
@@ -429,7 +443,7 @@ class BeliefMicroscope(Explorer):
 
 def _factor_entry(play: EditedPlay, name: str) -> dict:
     "A factor in a scene; factors that were not shown yet are not read"
-    entry = dict(name=name, label=play.words.factor(name))
+    entry = {'name': name, 'label': play.words.factor(name)}
     if name in play.readings:
-        entry |= dict(readable=play.is_readable(name))
+        entry |= {'readable': play.is_readable(name)}
     return entry

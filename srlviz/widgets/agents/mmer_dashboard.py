@@ -196,7 +196,9 @@ class Agents:
         return self.found[key]
 
 # %% ../../../nbs/08_widgets/agents/03_mmer_dashboard.ipynb #a203fbcb
-_MAX_PROBED, _N_BINS, _PROBE_STEPS = 24, 12, 4000
+_MAX_PROBED = 24
+_N_BINS = 12
+_PROBE_STEPS = 4000
 
 
 def _linear_probe(codes: Mapping, factors: Mapping):
@@ -282,7 +284,8 @@ def _probe_states(
             columns[name] = np.concatenate([a.classes(np.broadcast_to(e.factors[name], len(e))) for e in episodes[at]])
         truth[split] = pd.DataFrame(columns)
     classes = probe(codes, truth).predicted
-    values, rows = {}, []
+    values = {}
+    rows = []
     for a in probed:
         name = a.factor.name
         predicted = classes[name].to_numpy()

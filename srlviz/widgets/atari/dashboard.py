@@ -34,9 +34,13 @@ from ..views import PlotView
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #09ad7ffc
 _VIEWS = {'scores': 'Scores', 'conditioning': 'Raw against standardized', 'ranks': 'Ranks, raw and standardized'}
 _COVERAGES = {'all games': 'scored in all games', 'some games': 'scored in some games'}
-_VALUE_LABELS = dict(
-    random='random agent', ppo='PPO agent', raw='raw codes', standardized='standardized codes', both='both'
-)
+_VALUE_LABELS = {
+    'random': 'random agent',
+    'ppo': 'PPO agent',
+    'raw': 'raw codes',
+    'standardized': 'standardized codes',
+    'both': 'both',
+}
 _NO_FRAMES = Markup('''To see frames, pass a function that returns results and recording of a game:
 <pre>def open_game(game):                            # called when you choose a factor
     recording = load_recording(f"runs/{game}")  # or record_atari(game, 2000)
@@ -44,7 +48,8 @@ _NO_FRAMES = Markup('''To see frames, pass a function that returns results and r
 AtariDashboard(scores, open_game)</pre>''')
 
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #e1af1cab
-_METRICS, _AGENTS = ['f1', 'accuracy', 'f1_macro'], ['random', 'ppo']
+_METRICS = ['f1', 'accuracy', 'f1_macro']
+_AGENTS = ['random', 'ppo']
 
 
 class _GameTable:
@@ -65,7 +70,7 @@ class _GameTable:
             raise ValueError("scores has no F1 and no accuracy of the study 'atari'")
         text = [c for c in scores if not pd.api.types.is_numeric_dtype(scores[c])]
         scores = with_labels(scores.astype(dict.fromkeys(text, 'category')))
-        self.all = scores.astype(dict(label='category'))
+        self.all = scores.astype({'label': 'category'})
         self.means = self.all[self.all['target'] == 'mean']
         self.paper = paper
         self._cache = {}
@@ -161,7 +166,7 @@ def _games_figure(table: _GameTable, choice: _Choice, room: Mapping) -> go.Figur
             most = None if task else [str(m) for m in n_games.index[n_games == n_games.max()]]  # over the same games
             fig = plot_rank_change(table.means, game=task, methods=most, **rest)
             return fig.update_layout(margin_r=150, width=room['width'], legend_font_size=11) if room else fig
-        picked = rest | choice.of('conditioning') | dict(paper=[] if choice.source == 'ours' else table.paper)
+        picked = rest | choice.of('conditioning') | {'paper': [] if choice.source == 'ours' else table.paper}
         if choice.source == 'paper':
             methods = []
         else:
@@ -177,7 +182,7 @@ def _category_figure(table: _GameTable, choice: _Choice, room: Mapping) -> go.Fi
     task = None if choice.task == 'all' else choice.task
     look = choice.of('metric', 'conditioning', 'data')
     if room:
-        look |= dict(columns=2, width=room['width'])
+        look |= {'columns': 2, 'width': room['width']}
     try:
         return plot_categories(table.means, game=task, paper=table.paper, **look)
     except ValueError as problem:
@@ -200,7 +205,8 @@ class _GameFrames(W.VBox):
 
     def __init__(self, open_game: Callable | None, show_message: Callable):
         super().__init__()
-        self.open_game, self.show_message = open_game, show_message
+        self.open_game = open_game
+        self.show_message = show_message
         self.press = button('Open frames', lambda: None)
         self.children = [self.press]
 
@@ -216,7 +222,8 @@ class _GameFrames(W.VBox):
             use(*self.open_game(task))
             self.opened = task
         except Exception as e:  # any error of the user's function is shown in the page
-            self.error, self.opened = e, ''
+            self.error = e
+            self.opened = ''
             failed = Markup('<b>{} could not be opened.</b> {}: {} (The error is stored in <code>.error</code>.)')
             self.show_message(failed.format(title, type(e).__name__, e))
         finally:
@@ -234,7 +241,7 @@ class _GameFrames(W.VBox):
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #9e5284b1
 def _part_probe(scores: ProbeScores, method: str, metric: str, marks) -> ProbeHeatmap:
     """Create the heat map of factors, without its menu of metrics, which the dashboard has."""
-    look = dict(paper=scores.paper, metric=metric, marks=marks, half=True, interactive=True)
+    look = {'paper': scores.paper, 'metric': metric, 'marks': marks, 'half': True, 'interactive': True}
     probe = ProbeHeatmap(scores.table, task=scores.task, method=method or None, **look)
     probe.menus['metric'].add_class('srlviz-hidden')
     return probe
@@ -257,16 +264,20 @@ class _GameDetail(Quiet, W.VBox):
     None without scores of factors.
     """
 
-    shown, factor, method = traitlets.Unicode('factors'), traitlets.Unicode(''), traitlets.Unicode('')
+    shown = traitlets.Unicode('factors')
+    factor = traitlets.Unicode('')
+    method = traitlets.Unicode('')
     choice = heatmap = None
     there = False  # whether the table has scores of the chosen game
 
     def __init__(self, table: _GameTable, frames: _GameFrames, marks='auto'):
         super().__init__()
-        self.table, self.frames, self.marks = table, frames, marks
-        self.categories = PlotView(label='scores by category', config=dict(displayModeBar=False))
+        self.table = table
+        self.frames = frames
+        self.marks = marks
+        self.categories = PlotView(label='scores by category', config={'displayModeBar': False})
         options = [('Factors', 'factors'), ('Categories', 'categories')]
-        self.toggle = W.ToggleButtons(options=options, style=dict(button_width='auto'))
+        self.toggle = W.ToggleButtons(options=options, style={'button_width': 'auto'})
         traitlets.link((self, 'shown'), (self.toggle, 'value'))
         self.top = row(self.toggle, frames)
         self.children = [self.top, self.categories]
@@ -320,7 +331,8 @@ class _GameDetail(Quiet, W.VBox):
     def _on_choice(self, change):
         if self.quiet or not self.probe or not change['new']:
             return
-        name, value = change['name'], change['new']
+        name = change['name']
+        value = change['new']
         if value in self.probe.offers(name):
             setattr(self.probe, name, value)
         if name == 'factor':
@@ -353,12 +365,12 @@ class _GameDetail(Quiet, W.VBox):
             part.layout.display = '' if on else 'none'
 
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #24cb89d3
-_SOURCES = dict(ours='ours', both='ours and the paper’s', paper='the paper’s')
+_SOURCES = {'ours': 'ours', 'both': 'ours and the paper’s', 'paper': 'the paper’s'}
 
 
 def _word(name: str):
     """Return the function that labels the values of a menu."""
-    known = dict(view=_VIEWS, source=_SOURCES, task=dict(all='all games (mean)'))
+    known = {'view': _VIEWS, 'source': _SOURCES, 'task': {'all': 'all games (mean)'}}
     return lambda board, v: known.get(name, _VALUE_LABELS).get(v) or game_title(v)
 
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #ac6f1e42
@@ -442,7 +454,14 @@ class AtariDashboard(Board, Explorer):
         self.table = _GameTable(scores, paper)
         self.frames = _GameFrames(open_game, self.status.show_message)
         self.detail = _GameDetail(self.table, self.frames, marks)
-        start = dict(view=view, source=source, metric=metric, conditioning=conditioning, data=data, task=task)
+        start = {
+            'view': view,
+            'source': source,
+            'metric': metric,
+            'conditioning': conditioning,
+            'data': data,
+            'task': task,
+        }
         self.make_parts(**start, method=method)
         self._lay_out()
         self.start_reacting()
@@ -495,7 +514,7 @@ class AtariDashboard(Board, Explorer):
         if task not in self.table.tasks:
             return {}
         ours = source != 'paper' and method in self.methods
-        return dict(task=task, method=method if ours else self.method)
+        return {'task': task, 'method': method if ours else self.method}
 
     def cell_data(self) -> list:
         return [None if self.task == 'all' else self.task, 'srlviz', self.method]
@@ -516,10 +535,10 @@ class AtariDashboard(Board, Explorer):
         figures = [self.figure()]
         if self.view == 'scores':
             others = [name for name in self.coverages() if name != self.coverage]
-            figures += [_games_figure(self.table, _Choice(choice | dict(coverage=name)), {}) for name in others]
+            figures += [_games_figure(self.table, _Choice(choice | {'coverage': name}), {}) for name in others]
         figures.append(_category_figure(self.table, choice, {}))
         if self.view != 'conditioning':
-            other = _games_figure(self.table, _Choice(choice | dict(view='conditioning')), {})
+            other = _games_figure(self.table, _Choice(choice | {'view': 'conditioning'}), {})
             figures += [other] if other.data else []
         return figures + (self.detail.probe.figures() if self.detail.probe else [])
 
@@ -529,7 +548,8 @@ class AtariDashboard(Board, Explorer):
 
     def _lay_out(self):
         """Arrange the menus, the games and the detail; open frames replace the games."""
-        frames, detail = self.frames, self.detail
+        frames = self.frames
+        detail = self.detail
         back = button('‹ all games', detail.leave, 'close the frames and return to all games')
         sides = columns([self.heat], [detail])
 

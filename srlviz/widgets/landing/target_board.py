@@ -347,11 +347,11 @@ class OpenedFlight:
         return self.browser.figure()
 
 # %% ../../../nbs/08_widgets/landing/01_target_board.ipynb #2eeeb9aa
-_SHOWS = dict(difference='difference from MEAN', value='values')
-_SOURCES = dict(ours='ours', both='ours and the paper’s', paper='the paper’s')
-_GROUPS = dict(targets='five targets', failures='twelve failures')
-_VIEWS = dict(windows='predicted against true', ranking='all encoders')
-_WORDS = _GROUPS | _SHOWS | _SOURCES | _VIEWS | dict(all='all')
+_SHOWS = {'difference': 'difference from MEAN', 'value': 'values'}
+_SOURCES = {'ours': 'ours', 'both': 'ours and the paper’s', 'paper': 'the paper’s'}
+_GROUPS = {'targets': 'five targets', 'failures': 'twelve failures'}
+_VIEWS = {'windows': 'predicted against true', 'ranking': 'all encoders'}
+_WORDS = _GROUPS | _SHOWS | _SOURCES | _VIEWS | {'all': 'all'}
 
 
 class _TargetScoresTable:
@@ -425,7 +425,7 @@ def _word(board, value) -> str:
 def _follow_metric(board, metric: str) -> dict:
     """Choose a group that has the metric."""
     groups = [g for g, of in board.table.metrics_of.items() if metric in of]
-    return {} if board.group in groups else dict(group=groups[0])
+    return {} if board.group in groups else {'group': groups[0]}
 
 
 def _follow_target(board, target: str) -> dict:
@@ -441,8 +441,8 @@ def _follow_target(board, target: str) -> dict:
         if sources:
             board.pressed = board.pressed if board.pressed in sources else min(sources)
             source = board.source if board.source == 'both' else board.pressed
-            return dict(group=group, metric=metric, source=source)
-    return dict(group=group, metric=first)
+            return {'group': group, 'metric': metric, 'source': source}
+    return {'group': group, 'metric': first}
 
 
 def _follow_method(board, method: str) -> dict:
@@ -450,7 +450,7 @@ def _follow_method(board, method: str) -> dict:
     name, inputs, n_codes = board.encoders[method]
     width = n_codes if n_codes in board.table.widths and has_chosen_width(name) and board.width else board.width
     inputs = 'all' if inputs and board.inputs not in ('all', inputs) else board.inputs
-    return dict(width=width, inputs=inputs)
+    return {'width': width, 'inputs': inputs}
 
 
 def _follow_source(board, source: str) -> dict:
@@ -460,7 +460,7 @@ def _follow_source(board, source: str) -> dict:
     rows = rows[(rows['source'] == board.pressed) & (rows['method'] != MEAN)]
     width = board.width if board.width in {0, *rows['n_codes']} else 0
     inputs = board.inputs if board.inputs in {'all', *rows['inputs']} else 'all'
-    return dict(width=width, inputs=inputs)
+    return {'width': width, 'inputs': inputs}
 
 # %% ../../../nbs/08_widgets/landing/01_target_board.ipynb #65725274
 _CHOICES = (
@@ -469,7 +469,7 @@ _CHOICES = (
         'Columns',
         lambda b: b.table.groups,
         _word,
-        implies=lambda b, v: dict(metric=b.table.metric_in(v, b.metric)),
+        implies=lambda b, v: {'metric': b.table.metric_in(v, b.metric)},
     ),
     Choice(
         'metric',
@@ -774,7 +774,7 @@ class TargetTable(Board, Explorer):
         if target in self._unscored() and target not in self.table.targets[self.group]:
             return {}
         self.pressed = pressed
-        return dict(target=target, method=label)
+        return {'target': target, 'method': label}
 
     def press_point(self, clicked: Mapping):
         """Open the flight of a window, or choose the encoder of a marker."""
