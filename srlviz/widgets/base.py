@@ -145,7 +145,7 @@ def button(words: str, act: Callable[[], Any], tooltip: str = '', **traits) -> W
         try:
             act()
         except _FAILURES as problem:
-            for explorer in _explorers_around(part):
+            for explorer in [e for e in _EXPLORERS if _contains(e, part)]:
                 explorer.report_error(problem)
             raise
 
@@ -380,11 +380,6 @@ class Quiet:
 
 _EXPLORERS = WeakSet()  # all of this kernel
 _OUR_PACKAGES = ('srlviz', 'traitlets', 'ipywidgets', 'anywidget')  # whose functions raise errors that are handled
-
-
-def _explorers_around(part: W.Widget) -> list['Explorer']:
-    """List the explorers that contain a widget."""
-    return [explorer for explorer in _EXPLORERS if _contains(explorer, part)]
 
 
 class _Guarded(NamedTuple):
@@ -673,12 +668,6 @@ _CELLS = _Cells()
 SHARED_TRAITS = ('recording', 'episode', 't', 'factor', 'method', 'task', 'steps', 'hovered')
 
 
-def _shared_traits(explorer: traitlets.HasTraits, traits: Sequence[str]) -> list[str]:
-    """List those of some traits that an explorer has; none if that is only `hovered`, which every explorer has."""
-    found = [k for k in traits if explorer.has_trait(k)]
-    return [] if found == ['hovered'] else found
-
-
 def _is_chosen(trait: str, value) -> bool:
     """Whether a value is shared; None, '', -1 and the task 'all' stand for nothing. Of steps, None is shared too."""
     if trait == 'steps':
@@ -686,11 +675,6 @@ def _is_chosen(trait: str, value) -> bool:
     if isinstance(value, (str, int)):
         return value not in ('', -1) and (trait, value) != ('task', 'all')
     return value is not None
-
-
-def _is_closed(explorer) -> bool:
-    """Whether a widget that a page could show was closed."""
-    return getattr(explorer, 'interactive', False) and explorer.comm is None
 
 
 def _with_step(trait: str, traits: Sequence[str]) -> list[str]:
@@ -714,8 +698,8 @@ class Selection(traitlets.HasTraits):
             raise ValueError(
                 f"explorers to link are given one by one, link(a, b), and have traits; got {type(explorer).__name__}"
             )
-        traits = _shared_traits(explorer, traits)
-        if not traits:
+        traits = [k for k in traits if explorer.has_trait(k)]
+        if traits in ([], ['hovered']):  # every explorer has `hovered`
             raise ValueError(
                 f"{type(explorer).__name__} has none of {', '.join(SHARED_TRAITS)} as a trait, so nothing can be shared"
             )
@@ -726,7 +710,7 @@ class Selection(traitlets.HasTraits):
         explorer.observe(lambda change: self._copy_from(explorer, _with_step(change['name'], traits)), traits)
 
         def follow(change):
-            if _is_closed(explorer):
+            if getattr(explorer, 'interactive', False) and explorer.comm is None:  # a page showed it, and it was closed
                 self.unobserve(follow, traits)
             else:
                 self._copy_to(explorer, _with_step(change['name'], traits))

@@ -531,14 +531,6 @@ def _check_steps(steps, recording: Recording) -> Steps:
         raise traitlets.TraitError(f"{steps} are not all in the recording, which has {len(recording)} episodes")
     return steps
 
-
-def _summary_html(lines: list[str]) -> Markup:
-    """Format the summary of a selection, the first line as its heading."""
-    if not lines:
-        return Markup('<b>Nothing is selected.</b> Lasso points; hold shift to add more.')
-    rest = Markup().join(Markup('<div>· {}</div>').format(line) for line in lines[1:])
-    return Markup('<b>Selected: {}</b>{}').format(lines[0], rest)
-
 # %% ../../nbs/08_widgets/08_codes_explorer.ipynb #348cd2f2
 _COLOURS = ('value', 'right or wrong', 'size of error')  # of a factor, and of predictions of it
 _NEAR, _APART = 10, 30  # neighbours that are marked; in the same episode they are at least so many steps away
@@ -733,7 +725,13 @@ class CodesExplorer(Explorer):
         self.colours.layout.display = '' if is_predicted else 'none'
 
     def _summarize(self):
-        self.summary.value = _summary_html(self.described())
+        """Show the summary of the selection, its first line as a heading."""
+        lines = self.described()
+        if lines:
+            rest = Markup().join(Markup('<div>· {}</div>').format(line) for line in lines[1:])
+            self.summary.value = Markup('<b>Selected: {}</b>{}').format(lines[0], rest)
+        else:
+            self.summary.value = Markup('<b>Nothing is selected.</b> Lasso points; hold shift to add more.')
 
     def described(self) -> list[str]:
         """Describe the selected steps, and what they have in common, in lines."""

@@ -207,7 +207,8 @@ class FrameTable(anywidget.AnyWidget):
     table = traitlets.List().tag(sync=True)
     picked = traitlets.Unicode('').tag(sync=True)
     numbers = traitlets.Dict({'id': 0, 'n': 0, 'width': 0, 'block': 1}).tag(sync=True)
-    channel, label = (traitlets.Unicode(words).tag(sync=True) for words in ('', 'numbers of this step'))
+    channel = traitlets.Unicode('').tag(sync=True)
+    label = traitlets.Unicode('numbers of this step').tag(sync=True)
     height = traitlets.Int(240).tag(sync=True)
     rows = Numbers()
 

@@ -99,7 +99,7 @@ class _MomentReading:
     def figure(self, t: int) -> go.Figure:
         """Draw the static figure of a step: its frame and the first factor that varies; without a film, the columns."""
         if not self.film:
-            return self.traces().add_vline(t, line={'width': 2}).update_layout(title=f'{self.title}, t {t}')
+            return self.traces().add_vline(t, line_width=2).update_layout(title=f'{self.title}, t {t}')
         frames = self.episode.obs[self.film]
         varies = [f for f in self.table['name'] if np.ptp(np.nan_to_num(self.values.series(f))) > 0]
         strip = {}

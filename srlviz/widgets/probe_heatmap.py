@@ -68,8 +68,8 @@ def _check_results(results, recording: Recording | None) -> dict:
 # %% ../../nbs/08_widgets/04_probe_heatmap.ipynb #957b21ac
 def _empty_figure(height: int) -> go.Figure:
     """Draw a figure without axes or data."""
-    axis = {'visible': False}
-    return style(go.Figure(layout={'height': height, 'xaxis': axis, 'yaxis': axis, 'margin': {'t': 30, 'b': 4}}))
+    fig = go.Figure().update_layout(height=height, xaxis_visible=False, yaxis_visible=False, margin_t=30, margin_b=4)
+    return style(fig)
 
 
 class _FactorPredictions:
@@ -455,16 +455,18 @@ class ProbeScores:
 
     def figure(self, metric: str, **size: int) -> go.Figure:
         """Draw the heat map for the full width of a page, or for a place of this size; the last one is cached."""
-        key = metric, size, self.remarks
+        key = (metric, size, self.remarks)
         if self._drawn[0] != key:
-            options = {
-                'metric': metric,
-                'game': self.task,
-                'paper': self.paper,
-                'remarks': self.remarks,
-                'methods': self.order,
-            }
-            self._drawn = key, plot_probe_heatmap(self.table, **options, **size)
+            fig = plot_probe_heatmap(
+                self.table,
+                metric=metric,
+                game=self.task,
+                paper=self.paper,
+                remarks=self.remarks,
+                methods=self.order,
+                **size,
+            )
+            self._drawn = (key, fig)
         return self._drawn[1]
 
 # %% ../../nbs/08_widgets/04_probe_heatmap.ipynb #4a7b1a15
@@ -562,7 +564,11 @@ class ProbeHeatmap(Board, Explorer):
     )
     heat_label = 'heat map of probe scores; the menus choose the same cells'
     frames_row = False
-    task, factor, method, against, metric = (traitlets.Unicode(v) for v in ('', '', '', '', 'f1'))
+    task = traitlets.Unicode('')
+    factor = traitlets.Unicode('')
+    method = traitlets.Unicode('')
+    against = traitlets.Unicode('')
+    metric = traitlets.Unicode('f1')
     episode = traitlets.Int(0)
     t = traitlets.Int(0)
 

@@ -548,7 +548,8 @@ class QEDRMatrix(Board, Explorer):
 
     def seek(self, episode: int, t: int = 0):
         """Open a step and mark its point; without a recording only mark the point. t = -1 is the step of its truth."""
-        episode, t = int(episode), int(t)
+        episode = int(episode)
+        t = int(t)
         table = self._table()
         if t < 0 and table is not None:
             t = table.row(episode, t)[1]

@@ -205,7 +205,8 @@ def _curve_figure(curves: pd.DataFrame, runs: pd.DataFrame, name: str, key: str 
     if (curves['name'] == name).any():
         return plot_run_curves(curves, runs, name, key=key)
     title = f'None of these runs has a curve {name}.' if name else 'No run has logged a curve yet.'
-    return style(go.Figure(layout={'title': title, 'height': 120, 'xaxis_visible': False, 'yaxis_visible': False}))
+    fig = go.Figure().update_layout(title=title, height=120, xaxis_visible=False, yaxis_visible=False)
+    return style(fig)
 
 
 _HINT = Markup('<span class="srlviz-hint">click a row for the details of a run</span>')
@@ -230,7 +231,11 @@ class RunMonitor(Explorer):
     folder cannot be read).
     """
 
-    status_filter, parameter, value, curve, key = (traitlets.Unicode('') for _ in range(5))
+    status_filter = traitlets.Unicode('')
+    parameter = traitlets.Unicode('')
+    value = traitlets.Unicode('')
+    curve = traitlets.Unicode('')
+    key = traitlets.Unicode('')
     watching = traitlets.Bool(False)
     state = traitlets.Unicode('empty')
 
@@ -317,20 +322,17 @@ class RunMonitor(Explorer):
         self.state = _sweep_state(self.run_folder.counts)
         self.views.words.value = _sweep_line(self.run_folder)
         if changed:
-            self._fill_menus()
+            names = run_parameters(self.run_folder.runs, varied=True)
+            with self.quietly():
+                if self.parameter and self.parameter not in names:
+                    self.value = self.parameter = ''
+                self.views.menus.offer_parameters(names)
+                if self.key and self.key not in set(self.run_folder.runs['key']):
+                    self.key = ''  # the trial was waiting, and has started under another key
         if changed or previous == 'lost' or self.state == 'running' or self._incomplete:
             self._show()
         if self.state == 'done' and not self._incomplete:
             self.watching = False
-
-    def _fill_menus(self):
-        names = run_parameters(self.run_folder.runs, varied=True)
-        with self.quietly():
-            if self.parameter and self.parameter not in names:
-                self.value = self.parameter = ''
-            self.views.menus.offer_parameters(names)
-            if self.key and self.key not in set(self.run_folder.runs['key']):
-                self.key = ''  # the trial was waiting, and has started under another key
 
     def shown(self) -> pd.DataFrame:
         """Return the runs that match the filters."""

@@ -69,11 +69,16 @@ class RowList(anywidget.AnyWidget):
 
     _esm = script('row_list.js')
     _css = sheet('row_list.css')
-    columns, rows, titles, shown, picked = (traitlets.List().tag(sync=True) for _ in range(5))
+    columns = traitlets.List().tag(sync=True)
+    rows = traitlets.List().tag(sync=True)
+    titles = traitlets.List().tag(sync=True)
+    shown = traitlets.List().tag(sync=True)
+    picked = traitlets.List().tag(sync=True)
     sparks = traitlets.Bytes(b'').tag(sync=True)
     points = traitlets.Int(48).tag(sync=True)
     height = traitlets.Int(320).tag(sync=True)
-    multiple, header = (traitlets.Bool(False).tag(sync=True) for _ in range(2))
+    multiple = traitlets.Bool(False).tag(sync=True)
+    header = traitlets.Bool(False).tag(sync=True)
     label = traitlets.Unicode('rows').tag(sync=True)
     empty = traitlets.Unicode('nothing matches').tag(sync=True)
 
@@ -93,7 +98,8 @@ class StepCursor(anywidget.AnyWidget):
     xy = traitlets.Bytes(b'').tag(sync=True)
     rate = traitlets.Float(1.0).tag(sync=True)
     n = traitlets.Int(0).tag(sync=True)
-    hovered, preview = (traitlets.Int(None, allow_none=True).tag(sync=True) for _ in range(2))
+    hovered = traitlets.Int(None, allow_none=True).tag(sync=True)
+    preview = traitlets.Int(None, allow_none=True).tag(sync=True)
 
 # %% ../../nbs/08_widgets/03_sensor_browser.ipynb #9eb350e3
 class RecordingInfo(NamedTuple):
@@ -244,15 +250,29 @@ def plot_reading(
     """Plot some series of an episode over time, with those of a second one to compare; of a window (from, to) of their
     steps, all points are drawn if they are few."""
     start, stop = window or (0, len(reading.values))
-    options = {'hz': reading.info.hz, 'events': reading.events, 'height': height, 'start': start}
+    hz = reading.info.hz
     if not chosen:
         empty = np.full((stop - start, 1), np.nan)
-        return plot_traces(empty, ['choose traces in the list'], **options).update_yaxes(visible=False)
+        fig = plot_traces(
+            empty, ['choose traces in the list'], hz=hz, events=reading.events, height=height, start=start
+        )
+        return fig.update_yaxes(visible=False)
     names, units = zip(*map(reading.named, chosen))
     categories = [reading.info.names.get(c, ()) for c in chosen]
     other = None if over is None else _stack_series(over, chosen)[start : stop if window else None]
     values = _stack_series(reading, chosen)[start:stop]
-    return plot_traces(values, names, units, over=other, words=words, categories=categories, **options)
+    return plot_traces(
+        values,
+        names,
+        units,
+        hz=hz,
+        events=reading.events,
+        over=other,
+        words=words,
+        categories=categories,
+        start=start,
+        height=height,
+    )
 
 
 def _stack_series(reading: Reading, chosen: Sequence[int | str]) -> np.ndarray:

@@ -111,13 +111,27 @@ class TableBrowser(Explorer):
         for k, cells in enumerate(self._cells):
             texts.append([number(cells[i], 4) if isinstance(cells[i], float) else _short(cells[i]) for i in drawn])
         left = f', the first {len(drawn)} of them' if len(drawn) < len(found) else ''
-        look = {'align': 'left', 'font': {'color': INK, 'size': 11}, 'line': {'color': GRID}}
-        head = {'values': [f'<b>{name}</b>' for name in self._names], 'fill': {'color': GRID}, **look}
-        cells = {'values': texts, 'fill': {'color': '#ffffff'}, 'height': 22, **look}
-        fig = go.Figure(go.Table(header=head, cells=cells, columnwidth=_shares(self._cells, self._names)))
-        title = f'{len(found):,} of {self.n_rows:,} rows{left}'
-        margin = {'l': 8, 'r': 8, 't': 44, 'b': 8}
-        return style(fig.update_layout(title=title, height=110 + 22 * len(drawn), margin=margin))
+        fig = go.Figure(
+            go.Table(
+                header_values=[f'<b>{name}</b>' for name in self._names],
+                header_fill_color=GRID,
+                cells_values=texts,
+                cells_fill_color='#ffffff',
+                cells_height=22,
+                columnwidth=_shares(self._cells, self._names),
+            )
+        )
+        for part in (fig.data[0].header, fig.data[0].cells):
+            part.update(align='left', font_color=INK, font_size=11, line_color=GRID)
+        fig.update_layout(
+            title=f'{len(found):,} of {self.n_rows:,} rows{left}',
+            height=110 + 22 * len(drawn),
+            margin_l=8,
+            margin_r=8,
+            margin_t=44,
+            margin_b=8,
+        )
+        return style(fig)
 
 
 def _short(cell) -> str:

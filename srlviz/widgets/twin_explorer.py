@@ -115,8 +115,11 @@ class TwinExplorer(Explorer):
 
     verb = 'compare twins'
     guide = 'Each column sets one factor and nothing else: “reads” should follow it, and “others move” stay pale.'
-    factor, method, second = (traitlets.Unicode('') for _ in range(3))
-    moment, t = (traitlets.Int(0, min=0) for _ in range(2))
+    factor = traitlets.Unicode('')
+    method = traitlets.Unicode('')
+    second = traitlets.Unicode('')
+    moment = traitlets.Int(0, min=0)
+    t = traitlets.Int(0, min=0)
 
     def __init__(
         self,
@@ -265,14 +268,19 @@ class TwinExplorer(Explorer):
         distinct = np.unique(r.value)
         is_whole = (distinct == np.round(distinct)).all() and high - low < _N_BINS
         centres = np.arange(np.floor(low), np.ceil(high) + 1) if is_whole else np.linspace(low, high, _N_BINS)
-        place = lambda x: np.abs(np.asarray(x, float)[:, None] - centres).argmin(1).tolist()
+
+        def place(x):
+            "Row of each value in the scene, the largest on top"
+            nearest = np.abs(np.asarray(x, float)[:, None] - centres).argmin(1)
+            return (len(centres) - 1 - nearest).tolist()
+
         reads = {
             'kind': 'heat',
             'name': 'reads',
             'labels': [f'{x:.3g}' for x in centres[::-1]],
             'cells': [[0.0] * len(centres)] * len(r.value),
-            'truth': [len(centres) - 1 - i for i in place(r.value)],
-            'chosen': [len(centres) - 1 - i for i in place(r.reading)],
+            'truth': place(r.value),
+            'chosen': place(r.reading),
             'right': [0] * len(r.value),
             'tips': [f'set to {a:.3g}, read as {b:.3g}' for a, b in zip(r.value, r.reading)],
         }

@@ -270,14 +270,17 @@ class StepFilter(Quiet, traitlets.HasTraits):
             if bins is None:
                 continue
             some = self.histograms.counts(name, self.filters, self.lasso)
-            texts = {
-                'name': name,
-                'label': self.histograms.factors[name].label,
-                'words': list(bins.words),
-                'ends': list(bins.ends),
-            }
-            counts = {'all': bins.counts().tolist(), 'some': some.tolist(), 'chosen': self.filters.get(name, [])}
-            rows.append(texts | counts)
+            rows.append(
+                {
+                    'name': name,
+                    'label': self.histograms.factors[name].label,
+                    'words': list(bins.words),
+                    'ends': list(bins.ends),
+                    'all': bins.counts().tolist(),
+                    'some': some.tolist(),
+                    'chosen': self.filters.get(name, []),
+                }
+            )
         self.bars.rows = rows
 
 # %% ../../nbs/08_widgets/10_workbench.ipynb #bdfbfd6a
@@ -331,23 +334,6 @@ def _make_board(scores, answers: Mapping, recording, rows, columns, interactive)
     recording = recording if others else None  # no step of it would be opened
     return ScoreBoard(scores, by_cell, recording, rows=rows, columns=columns, interactive=interactive)
 
-
-def _make_map(maps, answers: Mapping, recording, interactive) -> Explorer | None:
-    "Make the map of codes, with the answers of probes as colours; None without maps."
-    if maps is None:
-        return None
-    probes = {name: a for name, a in answers.items() if _question(a) == 'probe'}
-    return CodesExplorer(maps, recording, answers=probes, interactive=interactive)
-
-
-def _make_matrix(answers: Mapping, codes: Mapping, recording, interactive) -> Explorer | None:
-    "Make the matrix of QEDR; None if no answer is one."
-    found = {str(name): a for name, a in answers.items() if _question(a) == 'qedr'}
-    if not found:
-        return None
-    known = {name: codes[name] for name in found if name in codes}
-    return QEDRMatrix(found, known or None, recording, interactive=interactive)
-
 # %% ../../nbs/08_widgets/10_workbench.ipynb #67eb9b1e
 def _method_offered(name: str, offered: Sequence[str]) -> str:
     "Return the name of a method among those offered: the same, or one of the same method; '' for none."
@@ -388,11 +374,6 @@ class _MethodLink:
 _DETAILS = {'Scores': 'Predictions', 'Map': 'Moment', 'Matrix': 'Steps'}  # tab of the left pane -> that of its details
 
 
-def _title(explorer: Explorer) -> str:
-    "Name an explorer by its class: 'Score board'."
-    return re.sub(r'(?<=[a-z])(?=[A-Z])', ' ', type(explorer).__name__).capitalize()
-
-
 class Workbench(Explorer):
     """Arrange explorers in two panes on one screen, with one selection.
 
@@ -417,7 +398,10 @@ class Workbench(Explorer):
     guide = (
         'Press a cell, a point or a bar, or lasso points: all panes show these steps, so you see where the codes fail.'
     )
-    left, right, factor, task = (traitlets.Unicode('') for _ in range(4))
+    left = traitlets.Unicode('')
+    right = traitlets.Unicode('')
+    factor = traitlets.Unicode('')
+    task = traitlets.Unicode('')
     episode = traitlets.Int(0)
     t = traitlets.Int(0)
     steps = traitlets.Instance(Steps, allow_none=True)
@@ -442,15 +426,23 @@ class Workbench(Explorer):
         ready = [x for x in (scores, answers, recording, *explorers) if isinstance(x, W.Widget)]
         if ready:
             scores = answers = recording = None
-        self.data = {'scores': scores, 'answers': _named_answers(answers), 'recording': recording, 'maps': maps}
-        self.data |= {'codes': _checked_codes(codes, recording), 'rows': rows, 'columns': columns}
+        self.data = {
+            'scores': scores,
+            'answers': _named_answers(answers),
+            'recording': recording,
+            'maps': maps,
+            'codes': _checked_codes(codes, recording),
+            'rows': rows,
+            'columns': columns,
+        }
         self.explorers = self._make_explorers()
         self.ready = []  # names of the tabs whose explorers were given
         self._add_ready(ready, panes or {})
         if not self.explorers:
             raise ValueError("a workbench needs scores, answers, a recording with maps, or explorers to arrange")
         self.map = next((e for e in self.explorers.values() if isinstance(e, CodesExplorer)), None)
-        self.recording = self._find_recording()
+        recordings = [recording, *(getattr(e, 'recording', None) for e in self.explorers.values())]
+        self.recording = next((r for r in recordings if isinstance(r, Recording)), None)
         self.filter = None
         if self.map is not None:
             self.filter = StepFilter(self.map.recording, histograms)
@@ -473,33 +465,40 @@ class Workbench(Explorer):
         recording = data['recording']
         if data['maps'] is not None and recording is None:
             raise ValueError("recording: a map of codes needs the recording that was encoded")
-        made = {
-            'Scores': _make_board(
-                data['scores'], data['answers'], recording, data['rows'], data['columns'], interactive
-            ),
-            'Map': _make_map(data['maps'], data['answers'], recording, interactive),
-            'Matrix': _make_matrix(data['answers'], data['codes'], recording, interactive),
-        }
-        if recording is not None and made['Map'] is None:  # the map has a moment of its own
+        probes = {}
+        qedr = {}
+        for name, answer in data['answers'].items():
+            if _question(answer) == 'probe':
+                probes[name] = answer
+            elif _question(answer) == 'qedr':
+                qedr[str(name)] = answer
+        made = {}
+        board = _make_board(data['scores'], data['answers'], recording, data['rows'], data['columns'], interactive)
+        if board is not None:
+            made['Scores'] = board
+        if data['maps'] is not None:
+            made['Map'] = CodesExplorer(data['maps'], recording, answers=probes, interactive=interactive)
+        if qedr:
+            codes = {name: data['codes'][name] for name in qedr if name in data['codes']}
+            made['Matrix'] = QEDRMatrix(qedr, codes or None, recording, interactive=interactive)
+        if recording is not None and 'Map' not in made:  # the map has a moment of its own
             made['Moment'] = Moment(recording, interactive=interactive)
-        return {name: explorer for name, explorer in made.items() if explorer is not None}
+        return made
 
     def _add_ready(self, explorers: Sequence[Explorer], panes: Mapping[str, Explorer]):
         "Add ready explorers, under names that are not taken."
         if not isinstance(panes, Mapping):
             raise ValueError(f"panes is a mapping from names of tabs to explorers; got {type(panes).__name__}")
-        named = [*((_title(e), e) for e in explorers), *panes.items()]
-        for name, explorer in named:
+        named = []
+        for explorer in explorers:
+            title = re.sub(r'(?<=[a-z])(?=[A-Z])', ' ', type(explorer).__name__).capitalize()  # 'Score board'
+            named.append((title, explorer))
+        for name, explorer in [*named, *panes.items()]:
             if not isinstance(explorer, W.Widget):
                 raise ValueError(f"panes: {name!r} is a {type(explorer).__name__}; expected an explorer")
             name = unique_name(name, self.explorers)
             self.explorers[name] = explorer
             self.ready.append(name)
-
-    def _find_recording(self) -> Recording | None:
-        "Return the recording of the data, or of the first explorer that has one."
-        found = [self.data['recording'], *(getattr(e, 'recording', None) for e in self.explorers.values())]
-        return next((r for r in found if isinstance(r, Recording)), None)
 
     def _link(self):
         "Link the explorers, the filter and this."
@@ -803,10 +802,18 @@ def load_workbench(folder: str | Path, interactive: bool | None = None) -> Workb
     maps = load_maps(inside(folder, 'maps.npz')) if data['maps'] else None
     answers = _load_answers(folder, data['answers'], path)
     codes = _load_codes(folder, data['codes'], recording, path)
-    names = {k: v if isinstance(v, str) else tuple(v) for k, v in data.items() if k in ('rows', 'columns')}
+    names = {k: data[k] if isinstance(data[k], str) else tuple(data[k]) for k in ('rows', 'columns')}
     with reading(path, 'a workbench'):
-        found = {'maps': maps, 'codes': codes, 'interactive': interactive}
-        workbench = Workbench(scores, answers, recording, **found, **names)
+        workbench = Workbench(
+            scores,
+            answers,
+            recording,
+            maps=maps,
+            codes=codes,
+            rows=names['rows'],
+            columns=names['columns'],
+            interactive=interactive,
+        )
     workbench.restore(folder)
     return workbench
 

@@ -340,8 +340,14 @@ class EnvironmentExplorer(Explorer):
         self.seed = seed
         self.reveal = reveal
         left = [*([row(*tasks.parts)] if tasks else []), self.view.help, self.status, self.player]
-        self.children = [columns(left, [*self.menus.parts, self.plot])]
-        self._bind_parts()
+        m = self.menus
+        self.children = [columns(left, [*m.parts, self.plot])]
+        self.bind(policy=m.policy, seed=m.seed, reveal=m.reveal, factor=m.factor, against=m.against)
+        self._play_choice()  # the menu of episodes offers those that were played
+        self.share_hover(self.plot, self.player)
+        self.bind(episode=m.episode)
+        self.player.observe(lambda change: self.set_trait('t', change['new']), 'value')
+        self.on(self.player, 'picked', self._pick_factor)
         self.add_class('srlviz-environment-explorer')
         self.start_reacting()
         self.seek(episode, t)
@@ -443,16 +449,6 @@ class EnvironmentExplorer(Explorer):
             self.policy = 'random'
         self._play_choice()
         return note
-
-    def _bind_parts(self):
-        """Play the first choice, and bind traits to menus and player."""
-        m = self.menus
-        self.bind(policy=m.policy, seed=m.seed, reveal=m.reveal, factor=m.factor, against=m.against)
-        self._play_choice()
-        self.share_hover(self.plot, self.player)
-        self.bind(episode=m.episode)
-        self.player.observe(lambda change: self.set_trait('t', change['new']), 'value')
-        self.on(self.player, 'picked', self._pick_factor)
 
     def _pick_factor(self, name: str):
         """Show the group of a factor alone."""

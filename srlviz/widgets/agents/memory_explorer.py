@@ -355,7 +355,7 @@ class _AgentMemory:
             n += len(rows[-1])
         return made._replace(x=np.concatenate(rows)[: len(made.x)])
 
-
+# %% ../../../nbs/08_widgets/agents/02_memory_explorer.ipynb #30ec44e9
 def _named_memories(memories) -> dict:
     """Return memories by name, agents wrapped as memories; a single one is named by its class.
 

@@ -56,7 +56,7 @@ class MicroscopeView(PictureView):
         else:
             super()._on_message(widget, content, buffers)
 
-# %% ../../../nbs/08_widgets/agents/02_microscope.ipynb #4098698c
+# %% ../../../nbs/08_widgets/agents/02_microscope.ipynb #57e96827
 def _plays(agents, world) -> dict[str, Callable[[], EditedPlay]]:
     "Functions that open agents by name: those that are given, then those that ship for their task"
     if isinstance(agents, str):
@@ -78,8 +78,9 @@ def _plays(agents, world) -> dict[str, Callable[[], EditedPlay]]:
 def _name_of(agent) -> str:
     return memory_name(getattr(agent, 'network_', agent))
 
-
-_TRIED, _MIN_STEPS = 20, 8  # episodes, of which the first with so many steps is opened
+# %% ../../../nbs/08_widgets/agents/02_microscope.ipynb #d1ae73f4
+_TRIED = 20  # episodes, of which the first that is long enough is opened
+_MIN_STEPS = 8  # of such an episode
 _NO_EDIT = 'No edit is left: the agent plays as it did.'
 
 
@@ -107,9 +108,13 @@ class BeliefMicroscope(Explorer):
 
     verb = 'look inside agents'
     guide = 'Press a cell of “memory says”: actions that then change, in orange, use what the memory knew.'
-    factor, method, second, kind = (traitlets.Unicode('') for _ in range(4))
+    factor = traitlets.Unicode('')
+    method = traitlets.Unicode('')
+    second = traitlets.Unicode('')
+    kind = traitlets.Unicode('')
     length = traitlets.Float(1.0, min=0.0, max=2.0)
-    seed, t = (traitlets.Int(0, min=0) for _ in range(2))
+    seed = traitlets.Int(0, min=0)
+    t = traitlets.Int(0, min=0)
 
     def __init__(
         self,
@@ -223,12 +228,12 @@ class BeliefMicroscope(Explorer):
     def _is_known(self, proposal):
         name = proposal['trait'].name
         value = proposal['value']
-        known = {
-            'factor': lambda: self.play.factors,
-            'method': lambda: [*self._openers],
-            'second': lambda: ['', *self._openers],
-            'kind': lambda: [*CHANGE_KINDS],
-        }[name]()
+        if name == 'factor':
+            known = self.play.factors
+        elif name == 'kind':
+            known = [*CHANGE_KINDS]
+        else:
+            known = [*([''] if name == 'second' else []), *self._openers]
         if not value and (name == 'second' or not self.factor):  # not chosen yet
             return value
         try:
@@ -238,32 +243,34 @@ class BeliefMicroscope(Explorer):
 
     @on_change('factor', 'method', 'second', 'kind', 'length', 'seed', 't')
     def _on_choice(self, change):
+        trait = change['name']
+        old = change['old']
         self._gone = ''
-        if change['name'] in ('seed', 'method'):
+        if trait in ('seed', 'method'):
             if self.changes:
-                what = f'episode {change["old"]}' if change['name'] == 'seed' else change['old']
+                what = f'episode {old}' if trait == 'seed' else old
                 self._gone = f'The edits of {what} are removed.'
             self.changes = []
             with self.quietly():
                 if self.second == self.method:  # they change places
-                    self.second = change['old']
+                    self.second = old
                 self.t = min(self.t, len(self.course[self.method]) - 1)
-        if change['name'] == 'second':
+        if trait == 'second':
             with self.quietly():
                 self.second = '' if self.second == self.method else self.second
-            if any(name not in self.shown for name, _ in self.changes):
-                self._gone = f'The edits of {change["old"]} are removed.'
-            self.changes = [(name, edit) for name, edit in self.changes if name in self.shown]
-        if change['name'] in ('length', 'kind') and self.changes:  # the last edit is made again
+            if any(agent not in self.shown for agent, _ in self.changes):
+                self._gone = f'The edits of {old} are removed.'
+            self.changes = [(agent, edit) for agent, edit in self.changes if agent in self.shown]
+        if trait in ('length', 'kind') and self.changes:  # the last edit is made again
             before = self.changes
-            name, last = before[-1]
-            self.changes = [*before[:-1], (name, last._replace(length=self.length, kind=self.kind))]
+            agent, last = before[-1]
+            self.changes = [*before[:-1], (agent, last._replace(length=self.length, kind=self.kind))]
             try:
                 return self._draw()
-            except ValueError:
+            except ValueError:  # it cannot be: the choice is undone
                 self.changes = before
                 with self.quietly():
-                    self.set_trait(change['name'], change['old'])
+                    self.set_trait(trait, old)
                 self._draw()
                 raise
         self._draw()
@@ -310,7 +317,7 @@ class BeliefMicroscope(Explorer):
         return int(value)
 
     def _move_to(self, t: int):
-        "Put the cursor to a row that the page may have, and the episode without edits not"
+        "Move the cursor to a row; an edited episode may be longer than the one without edits, where it then ends"
         with self.quietly():
             self.t = min(t, len(self.course[self.method]) - 1)
 
@@ -341,11 +348,17 @@ class BeliefMicroscope(Explorer):
         edited = self.edited
         labels, signs = play.words.values(self.factor, values)
         actions, action_signs = play.words.actions() if play.policy(self.course[self.method]) is not None else ([], [])
+        factors = []
+        for name in play.factors:
+            factor = {'name': name, 'label': play.words.factor(name)}
+            if name in play.readings:  # factors that were not shown yet are not read
+                factor['readable'] = play.is_readable(name)
+            factors.append(factor)
         return {
             'title': f'{play.player.name}, episode {self.seed}: what does its memory say, and does it act on it?',
             'task': play.player.name,
             'episode': self.seed,
-            'factors': [_factor_entry(play, name) for name in play.factors],
+            'factors': factors,
             'factor': self.factor,
             'agents': [*self._openers],
             'agent': self.method,
@@ -432,18 +445,18 @@ class BeliefMicroscope(Explorer):
         """
         plays = {name: self.opened(name) for name in self.shown}
         factor = self.factor if factors is None or self.factor in factors else ''
-        shown = {'factor': factor, 'second': self.second, 'seed': self.seed, 't': self.t}
-        return write_mind(path, mind_data(plays, factors=factors, episodes=episodes, **shown), title)
+        data = mind_data(
+            plays,
+            factors=factors,
+            factor=factor,
+            second=self.second,
+            episodes=episodes,
+            seed=self.seed,
+            t=self.t,
+        )
+        return write_mind(path, data, title)
 
     def figure(self) -> go.Figure:
         """Draw the static form."""
         scene = self.view.scene
         return plot_edited_play(scene, title=scene['title'])
-
-
-def _factor_entry(play: EditedPlay, name: str) -> dict:
-    "A factor in a scene; factors that were not shown yet are not read"
-    entry = {'name': name, 'label': play.words.factor(name)}
-    if name in play.readings:
-        entry |= {'readable': play.is_readable(name)}
-    return entry

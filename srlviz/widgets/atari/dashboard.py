@@ -131,10 +131,6 @@ class _Choice(dict):
 
     __getattr__ = dict.__getitem__
 
-    def of(self, *names: str) -> dict:
-        """Return some of them."""
-        return {name: self[name] for name in names}
-
 
 def _most_scored(table: _GameTable, metric: str) -> pd.Series:
     """Count the games in which each encoder is probed with both conditionings; those with the most come first."""
@@ -144,35 +140,44 @@ def _most_scored(table: _GameTable, metric: str) -> pd.Series:
     return n_tasks.sort_values(ascending=False, kind='stable')
 
 
-def _conditioning_figure(table: _GameTable, rest: Mapping, room: Mapping) -> go.Figure:
-    """Plot raw against standardized codes; on half a page only for the three encoders with the most games."""
-    if not room:
-        return plot_conditioning(table.means, **rest)
-    most = [str(m) for m in _most_scored(table, rest['metric']).index[:3]]
-    title = 'Ring: raw codes, disc: standardized; encoders with most games'
-    fig = plot_conditioning(table.means, **rest, methods=most, columns=3, width=room['width'], title=title)
-    return fig.update_layout(title_font_size=13)
-
-
 def _games_figure(table: _GameTable, choice: _Choice, room: Mapping) -> go.Figure:
     """Plot the games of a choice; an empty figure with the reason if there are none."""
-    rest = choice.of('metric', 'data')
+    metric = choice.metric
+    data = choice.data
     task = None if choice.task == 'all' else choice.task
     try:
-        if choice.view == 'conditioning':
-            return _conditioning_figure(table, rest, room)
+        if choice.view == 'conditioning' and not room:
+            return plot_conditioning(table.means, metric=metric, data=data)
+        if choice.view == 'conditioning':  # half a page has room for the three encoders with the most games
+            fig = plot_conditioning(
+                table.means,
+                metric=metric,
+                data=data,
+                methods=[str(m) for m in _most_scored(table, metric).index[:3]],
+                columns=3,
+                width=room['width'],
+                title='Ring: raw codes, disc: standardized; encoders with most games',
+            )
+            return fig.update_layout(title_font_size=13)
         if choice.view == 'ranks':
-            n_games = _most_scored(table, choice.metric)
+            n_games = _most_scored(table, metric)
             most = None if task else [str(m) for m in n_games.index[n_games == n_games.max()]]  # over the same games
-            fig = plot_rank_change(table.means, game=task, methods=most, **rest)
+            fig = plot_rank_change(table.means, game=task, metric=metric, methods=most, data=data)
             return fig.update_layout(margin_r=150, width=room['width'], legend_font_size=11) if room else fig
-        picked = rest | choice.of('conditioning') | {'paper': [] if choice.source == 'ours' else table.paper}
         if choice.source == 'paper':
             methods = []
         else:
-            methods = table.coverage(choice.metric, choice.data).get(choice.coverage)
-        games = None if choice.coverage == 'some games' else table.tasks[1:]
-        return plot_games_heatmap(table.means, games=games, methods=methods, **picked, **room)
+            methods = table.coverage(metric, data).get(choice.coverage)
+        return plot_games_heatmap(
+            table.means,
+            metric=metric,
+            games=None if choice.coverage == 'some games' else table.tasks[1:],
+            methods=methods,
+            conditioning=choice.conditioning,
+            data=data,
+            paper=[] if choice.source == 'ours' else table.paper,
+            **room,
+        )
     except ValueError as problem:
         return blank_figure(str(problem))
 
@@ -180,11 +185,17 @@ def _games_figure(table: _GameTable, choice: _Choice, room: Mapping) -> go.Figur
 def _category_figure(table: _GameTable, choice: _Choice, room: Mapping) -> go.Figure:
     """Plot the categories of a game, or of the mean over games."""
     task = None if choice.task == 'all' else choice.task
-    look = choice.of('metric', 'conditioning', 'data')
-    if room:
-        look |= {'columns': 2, 'width': room['width']}
     try:
-        return plot_categories(table.means, game=task, paper=table.paper, **look)
+        return plot_categories(
+            table.means,
+            metric=choice.metric,
+            game=task,
+            conditioning=choice.conditioning,
+            data=choice.data,
+            paper=table.paper,
+            columns=2 if room else 3,
+            width=room.get('width'),
+        )
     except ValueError as problem:
         return blank_figure(str(problem))
 
@@ -241,8 +252,16 @@ class _GameFrames(W.VBox):
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #9e5284b1
 def _part_probe(scores: ProbeScores, method: str, metric: str, marks) -> ProbeHeatmap:
     """Create the heat map of factors, without its menu of metrics, which the dashboard has."""
-    look = {'paper': scores.paper, 'metric': metric, 'marks': marks, 'half': True, 'interactive': True}
-    probe = ProbeHeatmap(scores.table, task=scores.task, method=method or None, **look)
+    probe = ProbeHeatmap(
+        scores.table,
+        task=scores.task,
+        method=method or None,
+        metric=metric,
+        paper=scores.paper,
+        marks=marks,
+        half=True,
+        interactive=True,
+    )
     probe.menus['metric'].add_class('srlviz-hidden')
     return probe
 
@@ -289,7 +308,7 @@ class _GameDetail(Quiet, W.VBox):
 
     def show(self, choice: _Choice, method: str):
         """Show a choice; keep factor, method and frames if it has them, too."""
-        scores = self.table.factors(*choice.of('task', 'metric', 'conditioning', 'data', 'source').values())
+        scores = self.table.factors(choice.task, choice.metric, choice.conditioning, choice.data, choice.source)
         other_task = self.choice and choice.task != self.choice.task
         self.choice = choice
         self.there = scores is not None
@@ -348,21 +367,20 @@ class _GameDetail(Quiet, W.VBox):
 
     @traitlets.observe('shown')
     def _draw(self, _=None):
-        self._show_parts()
-        if self.choice and not self.categories.layout.display:
-            self.categories.figure = _category_figure(self.table, self.choice, HALF_PAGE).update_layout(width=None)
-
-    def _show_parts(self):
         """Show factors or categories, and the buttons that apply."""
         opened = bool(self.frames.opened)
         factors = self.there and (self.shown == 'factors' or opened)
-        shown = {self.frames.press: self.there and self.frames.open_game and not opened}
-        shown[self.toggle] = self.there and not opened
-        shown[self.categories] = not factors
+        shown = {
+            self.frames.press: self.there and self.frames.open_game and not opened,
+            self.toggle: self.there and not opened,
+            self.categories: not factors,
+        }
         if self.heatmap:
             shown[self.heatmap] = factors
         for part, on in shown.items():
             part.layout.display = '' if on else 'none'
+        if self.choice and not self.categories.layout.display:
+            self.categories.figure = _category_figure(self.table, self.choice, HALF_PAGE).update_layout(width=None)
 
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #24cb89d3
 _SOURCES = {'ours': 'ours', 'both': 'ours and the paper’s', 'paper': 'the paper’s'}
@@ -429,9 +447,15 @@ class AtariDashboard(Board, Explorer):
         'Press a game to see which of its variables an encoder knows, and a variable to see the frames where the probe '
         'is wrong: a mean over games hides both.'
     )
-    view, source, metric, conditioning = (traitlets.Unicode(v) for v in ('scores', 'ours', 'f1', 'both'))
+    view = traitlets.Unicode('scores')
+    source = traitlets.Unicode('ours')
+    metric = traitlets.Unicode('f1')
+    conditioning = traitlets.Unicode('both')
     coverage = traitlets.Unicode('all games')
-    data, task, method, factor = (traitlets.Unicode(v) for v in ('random', 'all', '', ''))
+    data = traitlets.Unicode('random')
+    task = traitlets.Unicode('all')
+    method = traitlets.Unicode('')
+    factor = traitlets.Unicode('')
 
     def __init__(
         self,
@@ -454,15 +478,15 @@ class AtariDashboard(Board, Explorer):
         self.table = _GameTable(scores, paper)
         self.frames = _GameFrames(open_game, self.status.show_message)
         self.detail = _GameDetail(self.table, self.frames, marks)
-        start = {
-            'view': view,
-            'source': source,
-            'metric': metric,
-            'conditioning': conditioning,
-            'data': data,
-            'task': task,
-        }
-        self.make_parts(**start, method=method)
+        self.make_parts(
+            view=view,
+            source=source,
+            metric=metric,
+            conditioning=conditioning,
+            data=data,
+            task=task,
+            method=method,
+        )
         self._lay_out()
         self.start_reacting()
         self.draw()

@@ -164,8 +164,18 @@ def _plot_pair(at: PairLosses, part: str, k: int, cell: tuple[int, int], **look)
     episode, t = at.pairs[k]
     losses = at.losses[part]
     captions = [f'before: episode {episode}, t {t - 1}', f'now: t {t}', f'mean of {len(at.pairs)} pairs']
-    look |= {'chance': at.chance, 'stride': at.stride, 'field': at.field, 'captions': captions, 'cell': cell}
-    return plot_loss_map(losses[k], at.previous[k], at.current[k], mean=losses.mean(0), **look)
+    return plot_loss_map(
+        losses[k],
+        at.previous[k],
+        at.current[k],
+        mean=losses.mean(0),
+        chance=at.chance,
+        stride=at.stride,
+        field=at.field,
+        captions=captions,
+        cell=cell,
+        **look,
+    )
 
 
 def _plot_place(at: PairLosses, part: str, k: int, cell: tuple[int, int], **look) -> go.Figure:
@@ -220,10 +230,11 @@ class InfoNCEMap(Explorer):
     def __init__(self, encoder, recording: Recording, *, n_pairs=64, seed=0, stride=None, field=None, interactive=None):
         super().__init__(interactive)
         self.losses = PairLosses(encoder, recording, n_pairs, seed, stride, field)
-        plain = {'config': {'displayModeBar': False}}
-        self.map = PlotView(label='loss at each place; the menu Place chooses the same', **plain)
+        self.map = PlotView(
+            label='loss at each place; the menu Place chooses the same', config={'displayModeBar': False}
+        )
         self.menus = _PairMenus(self.losses)
-        self.patches = PlotView(label='receptive field of the chosen place', **plain)
+        self.patches = PlotView(label='receptive field of the chosen place', config={'displayModeBar': False})
         self.on(self.map, 'clicked', lambda press: self.set_trait('cell', tuple(map(int, press['data']))))
         self.part = next(iter(self.losses.losses))
         self._open(0)
@@ -554,7 +565,8 @@ class _Lookup(Explorer):
     nearest: Nearest | None = None
     camera = traitlets.Unicode('')
     k = traitlets.Int(6, min=1, max=24)
-    method, factor = (traitlets.Unicode(None, allow_none=True) for _ in range(2))
+    method = traitlets.Unicode(None, allow_none=True)
+    factor = traitlets.Unicode(None, allow_none=True)
 
     def __init__(self, neighbours: Mapping[str, object], recording: Recording, apart: int, press, k: int = 6):
         if not neighbours:
@@ -690,7 +702,8 @@ class NearestFrames(Explorer):
     t = traitlets.Int(0)
     k = traitlets.Int(6, min=1, max=24)
     camera = traitlets.Unicode('')
-    method, factor = (traitlets.Unicode(None, allow_none=True) for _ in range(2))
+    method = traitlets.Unicode(None, allow_none=True)
+    factor = traitlets.Unicode(None, allow_none=True)
     live = traitlets.Bool(True)
 
     def __init__(self, neighbours, recording: Recording, *, episode=0, t=0, k=6, apart=30, interactive=None):

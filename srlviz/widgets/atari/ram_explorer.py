@@ -192,13 +192,15 @@ def _plot_bytes(
     fit : leave the width to the page
     """
     game = pretty(lab.game)
-    look = {'selected': selected, 'fit': fit}
     if view == 'values':
-        return plot_ram(lab.ram, lab.labels, previous=previous, title=f'{game}: the 128 bytes', **look)
+        title = f'{game}: the 128 bytes'
+        return plot_ram(lab.ram, lab.labels, previous=previous, title=title, selected=selected, fit=fit)
     if effects is not None:
-        return plot_effects(effects, title=f'{game}: which bytes move which pixels, at this moment', **look)
-    title = f'{game}: which bytes move which pixels is not yet found for this moment'
-    return plot_effects(no_effects(byte_names(lab.labels), len(lab.ram)), title=title, **look)
+        title = f'{game}: which bytes move which pixels, at this moment'
+    else:
+        title = f'{game}: which bytes move which pixels is not yet found for this moment'
+        effects = no_effects(byte_names(lab.labels), len(lab.ram))
+    return plot_effects(effects, title=title, selected=selected, fit=fit)
 
 # %% ../../../nbs/08_widgets/atari/01_ram_explorer.ipynb #526e552c
 _VIEWS = {'values': 'value of each byte', 'effects': 'pixels it moves', 'region': 'predict a region'}
@@ -278,8 +280,14 @@ class _ByteGrid(Explorer):
 
     def figure(self, view: str | None = None, fit: bool = False) -> go.Figure:
         """Draw the bytes in a view; the shown one if None."""
-        look = {'previous': self.earlier, 'selected': self.address, 'fit': fit}
-        return _plot_bytes(self.lab, self.effects, view=view or self.view, **look)
+        return _plot_bytes(
+            self.lab,
+            self.effects,
+            view=view or self.view,
+            previous=self.earlier,
+            selected=self.address,
+            fit=fit,
+        )
 
     def figures(self) -> list[go.Figure]:
         """Draw the values, and the effects if they are computed."""
@@ -317,10 +325,14 @@ class _MomentControls(W.HBox):
         self.n = _number_field('for steps', 4, 1, 10_000, 118)
         self.seed = _number_field('Seed', 0, 0, 2**31 - 1, 94)
         self.after = _number_field('after steps', 200, 0, 1_000_000, 148)
-        step = lambda: self.step(self.action.value, self.n.value)
-        restart = lambda: self.restart(self.seed.value, self.after.value)
-        self.on = button('continue', step, 'hold the action for some steps')
-        self.again = button('restart', restart, 'start a new game with some steps of random play')
+        self.on = button(
+            'continue', lambda: self.step(self.action.value, self.n.value), 'hold the action for some steps'
+        )
+        self.again = button(
+            'restart',
+            lambda: self.restart(self.seed.value, self.after.value),
+            'start a new game with some steps of random play',
+        )
         self.children = [self.action, self.n, self.on, self.seed, self.after, self.again]
         self.add_class('srlviz-parts')
 
@@ -440,12 +452,14 @@ class _ByteBar(W.VBox):
         first = sorted(range(len(lab.ram)), key=lambda a: (a not in names, a))
         self.byte = menu('Byte', [(byte_label(a, names), a) for a in first], 230, style=_SMALL)
         self.value = W.IntSlider(min=0, max=255, description='set to', style=_SMALL, layout={'width': '250px'})
-        reset = lambda: self.value.set_trait('value', int(lab.ram[self.byte.value]))
+        reset = button(
+            'current value',
+            lambda: self.value.set_trait('value', int(lab.ram[self.byte.value])),
+            'set the byte to its current value',
+        )
         tooltip = 'emulator frames after setting the byte'
         self.frames = _number_field('frames later', 2, 1, 60, 136, tooltip=tooltip)
-        self.children = [
-            row(self.byte, self.value, button('current value', reset, 'set the byte to its current value'), self.frames)
-        ]
+        self.children = [row(self.byte, self.value, reset, self.frames)]
 
 # %% ../../../nbs/08_widgets/atari/01_ram_explorer.ipynb #1ee3942a
 class RAMExplorer(Explorer):
@@ -498,13 +512,6 @@ class RAMExplorer(Explorer):
         self.bar = _ByteBar(lab, names)
         self.status = self.picture.status
         self.moment = _MomentControls(lab, self.status, self._moved)
-        self._join()
-        self.children = [columns([self.picture], [self.moment, self.bar, self.status, self.grid], 'narrow')]
-        self.add_class('srlviz-ram-explorer')
-        self.start_reacting()
-
-    def _join(self):
-        "Bind the traits to the parts"
         for name in ('address', 'value', 'frames', 'box'):
             self.set_trait(name, getattr(self.picture, name))
             self.bind(**{name: (self.picture, name)})
@@ -513,6 +520,9 @@ class RAMExplorer(Explorer):
         if self.region:
             self.bind(address=(self.region, 'address'), box=(self.region, 'box'))
             self.on(self.picture.view, 'box', lambda _: self.set_trait('view', 'region'))
+        self.children = [columns([self.picture], [self.moment, self.bar, self.status, self.grid], 'narrow')]
+        self.add_class('srlviz-ram-explorer')
+        self.start_reacting()
 
     @classmethod
     def of_world(cls, world, recording: Recording | None = None, **options) -> 'RAMExplorer':

@@ -322,14 +322,33 @@ class _FlightPaths:
             plot.layout.display = '' if reading.posed else 'none'
         if reading.posed:
             against = over.episode if over is not None and over.posed else None
-            look = {'events': reading.events, 'hz': info.hz, 'beams': info.beams, 'against': against, 'words': word}
 
             def plot_profile():
-                profile = plot_descent(reading.episode, height=128, **look)
+                profile = plot_descent(
+                    reading.episode,
+                    events=reading.events,
+                    hz=info.hz,
+                    beams=info.beams,
+                    against=against,
+                    words=word,
+                    height=128,
+                )
                 return profile.update_layout(margin_b=22).update_xaxes(title=None)  # the map has the same
 
+            def plot_path():
+                path = plot_map(
+                    reading.episode,
+                    events=reading.events,
+                    hz=info.hz,
+                    beams=info.beams,
+                    against=against,
+                    words=word,
+                    height=134,
+                )
+                return path.update_yaxes(title='right (m)')
+
             self.profile.draw(plot_profile)
-            self.map.draw(lambda: plot_map(reading.episode, height=134, **look).update_yaxes(title='right (m)'))
+            self.map.draw(plot_path)
 
 # %% ../../../nbs/08_widgets/landing/00_flight_browser.ipynb #bfeccff7
 class _FlightAdapter(RecordingAdapter):
@@ -398,9 +417,16 @@ class _FlightAdapter(RecordingAdapter):
         reading = shown.reading
         over = shown.over
         traces = plot_reading(reading, chosen, over, shown.words) if chosen else None
-        look = {'events': reading.events, 'hz': reading.info.hz, 'beams': reading.info.beams, 'frames': frames}
-        other = over.episode if over is not None and over.posed else None
-        return plot_flight(reading.episode, traces=traces, against=other, words=shown.words[1], **look)
+        return plot_flight(
+            reading.episode,
+            events=reading.events,
+            hz=reading.info.hz,
+            beams=reading.info.beams,
+            frames=frames,
+            traces=traces,
+            against=over.episode if over is not None and over.posed else None,
+            words=shown.words[1],
+        )
 
 # %% ../../../nbs/08_widgets/landing/00_flight_browser.ipynb #5eed1997
 class FlightBrowser(SensorBrowser):
@@ -489,12 +515,6 @@ def find_flights(
     return np.flatnonzero(found)
 
 
-def _fleet_conditions(table: pd.DataFrame) -> list[str]:
-    """List the numeric columns of a table of flights that are conditions and vary."""
-    not_conditions = ('flight', 'seed', 'flight_index', 'n_frames')
-    return [c for c in table.select_dtypes('number') if c not in not_conditions and table[c].nunique() > 1]
-
-
 _LISTED_CONDITIONS = ('wind_speed', 'visibility', 'touchdown_sink', 'touchdown_g_nrml')
 
 
@@ -514,23 +534,21 @@ def _fleet_rows(table: pd.DataFrame, info: FlightInfo = FlightInfo()) -> tuple[l
         {'label': 'split', 'kind': 'text', 'width': wide(42, '48px')},
         {'label': 'perturbations', 'kind': 'tags', 'width': wide(130, '1fr')},
     ]
-    return columns, [_fleet_row(r, more, info) for r in table.to_dict('records')]
+    rows = []
+    for r in table.to_dict('records'):
+        outcome = format_value(r.get('outcome', ''))
+        ending = pretty(outcome).lower() + (f' ({r["reason"]})' if r.get('reason') else '')
+        conditions = [None if np.isnan(r[c]) else round(float(r[c]), 2) for c in more]
+        happened = [info.events.get(n) or family(n) or n for _, n, _ in r['events']]
+        first = [r['flight'], place_name(r) or r['name'], [outcome, ending], round(r['seconds'], 1)]
+        rows.append([*first, *conditions, r['split'], happened])
+    return columns, rows
 
 
 def _heading(name: str, info: FlightInfo) -> str:
     """Return the heading of a condition, with its unit."""
     unit = info.units.get(name, '')
     return info.labels.get(name, factor_label(name)) + (f' ({unit})' if unit else '')
-
-
-def _fleet_row(r: dict, more: Sequence[str], info: FlightInfo) -> list:
-    """Return the row of a flight, with more conditions."""
-    conditions = [None if np.isnan(r[c]) else round(float(r[c]), 2) for c in more]
-    outcome = format_value(r.get('outcome', ''))
-    ending = pretty(outcome).lower() + (f' ({r["reason"]})' if r.get('reason') else '')
-    happened = [info.events.get(n) or family(n) or n for _, n, _ in r['events']]
-    first = [r['flight'], place_name(r) or r['name'], [outcome, ending], round(r['seconds'], 1)]
-    return [*first, *conditions, r['split'], happened]
 
 # %% ../../../nbs/08_widgets/landing/00_flight_browser.ipynb #a64ba416
 def _in_families(names: Iterable[str]) -> list[str]:
@@ -551,7 +569,10 @@ def _fleet_menus(table: pd.DataFrame, info: FlightInfo = FlightInfo()) -> dict[s
     for n in _in_families(set().union(*names)):
         words = info.events.get(n) or (f'{family(n)} ({n})' if family(n) else n)
         events.append((f'{words} · {sum(n in of_flight for of_flight in names):,}', n))
-    conditions = [(pretty(c), c) for c in _fleet_conditions(table)]
+    conditions = []
+    for c in table.select_dtypes('number'):
+        if c not in ('flight', 'seed', 'flight_index', 'n_frames') and table[c].nunique() > 1:
+            conditions.append((pretty(c), c))
     return {
         'outcome': _filter_menu('any outcome', options('outcome', pretty), 135),
         'event': _filter_menu('any perturbation', events, 180),
@@ -588,7 +609,11 @@ class _FleetMenus(W.HBox):
     Traits: outcome, event, airport, split and condition ('' for all), within (the range of the condition).
     """
 
-    outcome, event, airport, split, condition = (traitlets.Unicode('') for _ in range(5))
+    outcome = traitlets.Unicode('')
+    event = traitlets.Unicode('')
+    airport = traitlets.Unicode('')
+    split = traitlets.Unicode('')
+    condition = traitlets.Unicode('')
     within = traitlets.Tuple()
 
     def __init__(self, table: pd.DataFrame, info: FlightInfo = FlightInfo()):
@@ -699,7 +724,11 @@ class FleetBrowser(Explorer):
         'Press a row to open its flight, or filter the list by outcome or failure: you see which flights went wrong, '
         'and when.'
     )
-    outcome, event, airport, split, condition = (traitlets.Unicode('') for _ in range(5))
+    outcome = traitlets.Unicode('')
+    event = traitlets.Unicode('')
+    airport = traitlets.Unicode('')
+    split = traitlets.Unicode('')
+    condition = traitlets.Unicode('')
     within = traitlets.Tuple()
     episode = traitlets.Int(NO_EPISODE)
     t = traitlets.Int(0)

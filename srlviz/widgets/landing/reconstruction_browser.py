@@ -184,14 +184,6 @@ class _ReconstructedEpisode:
 _CAPTION = 'true · reconstructed · difference (bright = error)'
 
 
-def _sensor_rows(one: _ReconstructedEpisode, table: pd.DataFrame) -> tuple[list, list]:
-    """Make rows (name, error, sparkline) and hover texts of the sensors, in the order of the table."""
-    rows = []
-    for name, size in zip(table['name'], one.size):
-        rows.append([short_name(name), None if np.isnan(size) else round(float(size), 3), None])
-    return rows, [f'{name}\n{about}'.strip() for name, about in zip(table['name'], table['about'].fillna(''))]
-
-
 class _ReconstructionParts:
     """Player, errors over time, the worst frames, the list of sensors, and their traces."""
 
@@ -245,7 +237,11 @@ class _ReconstructionParts:
         for part in (self.list, self.search, self.scroll, self.found):
             part.layout.display = '' if numbers else 'none'
         if numbers:
-            rows, titles = _sensor_rows(one, table)
+            rows = []  # name, error, and a sparkline, which is sent apart
+            for name, size in zip(table['name'], one.size):
+                rows.append([short_name(name), None if np.isnan(size) else round(float(size), 3), None])
+            abouts = table['about'].fillna('')
+            titles = [f'{name}\n{about}'.strip() for name, about in zip(table['name'], abouts)]
             with self.list.hold_sync():
                 self.list.shown = []
                 self.list.picked = []

@@ -612,7 +612,8 @@ class TargetTable(Board, Explorer):
         self.encoders = {encoder_label((m, n, i)): (m, i, n) for m, i, n in keys}
         group = group or self.table.groups[0]
         with self.quietly():
-            self.group, self.metric = group, metric or self.table.metrics_of.get(group, self.table.metrics)[0]
+            self.group = group
+            self.metric = metric or self.table.metrics_of.get(group, self.table.metrics)[0]
             self.source = source or self.table.sources[0]
             self.pressed = 'paper' if self.source == 'paper' else 'ours'
             self.head = head or (self.table.heads or [''])[0]
@@ -789,8 +790,19 @@ class TargetTable(Board, Explorer):
         i = self._check_window(i)
         if self.flights is None:
             self.flight = str(self.predictions[self.method].windows['flight'].iloc[i])
-        else:
-            self._show_window(i)
+            return
+        window = self.predictions[self.method].windows.iloc[i]
+        target = self.stored.target if self.stored else ''
+        of_time = {'wind': 'wind_speed_kt', 'turb': 'turbulence'}.get(target, self.factor)  # a factor over the rows
+        chosen = list(dict.fromkeys([of_time, self.factor]))
+        with busy(self.status, 'opening the flight', self.opened_flight.back):
+            self.opened_flight.open(window, self.length, self._flight_words(i), chosen)
+        with self.quietly():
+            self.flight = window['flight']
+            self.opened = True
+            self.episode = self.opened_flight.number
+            self.t = int(window['start'])
+        self._turn()
 
     def seek(self, episode: int, t: int = 0):
         """Mark the windows of a flight, by its number in the recording."""
@@ -971,21 +983,6 @@ class TargetTable(Board, Explorer):
             raise ValueError(f"no predictions of {label_words(self.method)} are stored; stored are: {stored}")
         return check_row('window', i, len(self.predictions[self.method].windows))
 
-    def _show_window(self, i: int):
-        """Open the flight of a window in place of the table."""
-        window = self.predictions[self.method].windows.iloc[i]
-        target = self.stored.target if self.stored else ''
-        of_time = {'wind': 'wind_speed_kt', 'turb': 'turbulence'}.get(target, self.factor)  # a factor over the rows
-        chosen = list(dict.fromkeys([of_time, self.factor]))
-        with busy(self.status, 'opening the flight', self.opened_flight.back):
-            self.opened_flight.open(window, self.length, self._flight_words(i), chosen)
-        with self.quietly():
-            self.flight = window['flight']
-            self.opened = True
-            self.episode = self.opened_flight.number
-            self.t = int(window['start'])
-        self._turn()
-
     def _turn(self):
         """Show the flight in place of the table, or the table again."""
         self.show_stage(self.opened)
@@ -994,17 +991,17 @@ class TargetTable(Board, Explorer):
         else:
             self.draw()
 
-    def _open_worst(self):
-        """Open the window of the marked flight with the largest error of the chosen output."""
-        self.open_window(self.stored.worst_window(self.flight, self._shown_output()))
-
     def _lay_out(self):
         """Create the parts and arrange them."""
         self.detail = PlotView(
             label='predicted against true, or all encoders; click a point', config={'displayModeBar': False}
         )
         self.words = SafeHTML()
-        self.open_worst = button('open it', self._open_worst, 'open the flight at the window with the largest error')
+        self.open_worst = button(
+            'open it',
+            lambda: self.open_window(self.stored.worst_window(self.flight, self._shown_output())),
+            'open the flight at the window with the largest error',
+        )
         self.opened_flight = OpenedFlight(self.flights, close=lambda: self.set_trait('opened', False))
         self.stage = self.opened_flight.box
         self.off_stage = [self.menu_row('map')]
