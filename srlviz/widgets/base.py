@@ -377,7 +377,7 @@ class Quiet:
         finally:
             self._quiet_depth -= 1
 
-
+# %% ../../nbs/08_widgets/00_base.ipynb #916091bd
 _EXPLORERS = WeakSet()  # all of this kernel
 _OUR_PACKAGES = ('srlviz', 'traitlets', 'ipywidgets', 'anywidget')  # whose functions raise errors that are handled
 
@@ -411,7 +411,7 @@ def _check_types(cls: type, hints: Mapping[str, Any], given: Mapping[str, Any]):
         expected = f'{", ".join(others)} or {last}' if others else last
         raise ValueError(f"{cls.__name__}: {name} must be {expected}; got {value!r:.60} ({type(value).__name__})")
 
-
+# %% ../../nbs/08_widgets/00_base.ipynb #d6f6804e
 class Explorer(Quiet, W.VBox):
     """Base class of widgets whose public interface is their traits, and which can also be drawn as a figure.
 
@@ -681,7 +681,7 @@ def _with_step(trait: str, traits: Sequence[str]) -> list[str]:
     """List a trait and those that are set together with it: an episode and its step."""
     return [k for k in traits if k in ('episode', 't')] if trait in ('episode', 't') else [trait]
 
-
+# %% ../../nbs/08_widgets/00_base.ipynb #2a03162c
 class Selection(traitlets.HasTraits):
     """What linked explorers show and select.
 

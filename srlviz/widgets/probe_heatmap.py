@@ -517,7 +517,7 @@ def _method_label(board, method: str) -> str:
     """Return the label of a method in a menu; 'none' for ''."""
     return shown_method(method) if method else 'none'
 
-
+# %% ../../nbs/08_widgets/04_probe_heatmap.ipynb #22c6eae5
 class ProbeHeatmap(Board, Explorer):
     """Explore the scores of linear probes, and the predictions behind them.
 

@@ -286,8 +286,13 @@ class TwinExplorer(Explorer):
         }
         bands = [reads]
         for title, rows in {'others move': r.others, 'codes move': r.moving}.items():
-            if rows:
-                bands.append(_moves(title, {(f'code {k}' if isinstance(k, int) else k): v for k, v in rows.items()}))
+            if not rows:
+                continue
+            names = [f'code {k}' if isinstance(k, int) else k for k in rows]
+            moves = np.stack([*rows.values()], 1)  # (n_twins, n_rows), in standard deviations
+            tips = [', '.join(f'{k} {x:+.2f}' for k, x in zip(names, twin)).replace('-', '−') for twin in moves]
+            cells = np.clip(np.abs(moves) / 2, 0, 1).round(4).tolist()  # 2 standard deviations are darkest
+            bands.append({'kind': 'heat', 'name': title, 'labels': names, 'cells': cells, 'tips': tips})
         return {'title': pretty(name), 'words': _sentence(answer, self.factor), 'bands': bands}
 
     def _draw(self):
@@ -300,14 +305,6 @@ class TwinExplorer(Explorer):
             found = [TwinReadings(*self._of(name), self.factor, moment) for moment in self.moments(self.factor)]
             series[pretty(name)] = [(r.value, r.reading) for r in found]
         return plot_readings(series, factor=self.factor)
-
-
-def _moves(title: str, rows: Mapping[str, np.ndarray]) -> dict:
-    "A band of movements in standard deviations"
-    table = np.stack([*rows.values()], 1)
-    tips = [', '.join(f'{name} {x:+.2f}' for name, x in zip(rows, line)).replace('-', '−') for line in table]
-    cells = np.clip(np.abs(table) / 2, 0, 1).round(4).tolist()
-    return {'kind': 'heat', 'name': title, 'labels': [*rows], 'cells': cells, 'tips': tips}
 
 
 def _parts_of(results: Results):

@@ -167,7 +167,7 @@ class FactorBars(anywidget.AnyWidget):
     pressed = traitlets.Dict().tag(sync=True)
     label = traitlets.Unicode('histograms of factors; a bar filters the steps').tag(sync=True)
 
-
+# %% ../../nbs/08_widgets/10_workbench.ipynb #4b4d6604
 class StepFilter(Quiet, traitlets.HasTraits):
     """Filters of steps by histograms, and their bars.
 
@@ -745,7 +745,7 @@ def _apply_state(workbench: Workbench, state: Mapping):
     for side, tab in zip(workbench.panes, (state['left'], state['right'])):
         side.shown = tab
 
-
+# %% ../../nbs/08_widgets/10_workbench.ipynb #6969acb0
 def _save_data(workbench: Workbench, folder: Path) -> dict:
     "Save the data of a workbench; return what was saved, for `workbench.json`."
     data = workbench.data
@@ -769,7 +769,7 @@ def _save_data(workbench: Workbench, folder: Path) -> dict:
         write_npz(folder / 'codes.npz', arrays)
     return saved | {k: data[k] is not None for k in ('recording', 'scores', 'maps')}
 
-
+# %% ../../nbs/08_widgets/10_workbench.ipynb #785dd977
 _FLAG: Field = (lambda x: isinstance(x, bool), 'true or false')
 _NAMES: Field = (lambda x: TEXT[0](x) or TEXTS[0](x), 'text, or a list of texts')
 _KEYS: Field = (lambda x: isinstance(x, list) and all(TEXTS[0](k) and k for k in x), 'a list of lists of texts')

@@ -259,7 +259,7 @@ def _factor_data(named: Mapping[str, EditedPlay], factor: str) -> dict:
         'is_number': is_number,
     }
 
-
+# %% ../../../nbs/08_widgets/agents/01_mind_page.ipynb #ffb5e619
 def mind_data(
     plays,
     *,

@@ -453,7 +453,7 @@ class _Choice(NamedTuple):
         """The chosen metric; the paper has MMER only."""
         return 'mmer' if self.show == 'paper' else self.metric
 
-
+# %% ../../../nbs/08_widgets/agents/03_mmer_dashboard.ipynb #d254a74e
 def _one_source(table: _ReturnTable, choice: _Choice) -> tuple[pd.DataFrame, list[str], list[str]]:
     """Pick the scores of one source, and its memories and tasks; beside the other source, the tasks that both have.
 
@@ -561,7 +561,7 @@ _RANKINGS = {
     'profiles': _plot_profiles,
 }
 
-
+# %% ../../../nbs/08_widgets/agents/03_mmer_dashboard.ipynb #76d5380e
 def _plot_overview(table: _ReturnTable, choice: _Choice, marked=(), **size: int) -> go.Figure:
     """Draw the view of all that passes the filters; an empty figure with the reason if nothing does.
 

@@ -320,7 +320,8 @@ def code_words(env: gymnasium.Env) -> Mapping[int, Sequence[str]] | Sequence[Seq
     return {len(names): names for names in lists if len(names) > 2 and counts[len(names)] == 1}
 
 
-HIDDEN, INTERACTION = 'Hidden state', 'Observations and actions'  # names of strips
+HIDDEN = 'Hidden state'  # name of a strip
+INTERACTION = 'Observations and actions'  # of another
 
 
 def rollout_strips(
@@ -379,8 +380,14 @@ def _steps_table(env: gymnasium.Env, recorder: Recorder) -> Markup | str:
     """List the last ten steps in an HTML table, the newest first; '' before the first."""
     rows = []
     for s in reversed(recorder.last(10)):
-        cells = {'t': s['t'], 'observation': _observation_text(env, s), 'action': _action_text(env, s['action'])}
-        rows.append(cells | {'reward': _coloured(s['reward'])})
+        rows.append(
+            {
+                't': s['t'],
+                'observation': _observation_text(env, s),
+                'action': _action_text(env, s['action']),
+                'reward': _coloured(s['reward']),
+            }
+        )
     if not rows:
         return ''
     columns = list(rows[0])

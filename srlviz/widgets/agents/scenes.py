@@ -82,7 +82,7 @@ def _texts(course: Course) -> list[str]:
     "Actions that are not discrete, as text"
     return [', '.join(f'{x:.2g}' for x in np.atleast_1d(action)) for action in course.actions]
 
-
+# %% ../../../nbs/08_widgets/agents/01_scenes.ipynb #aafbb712
 def edit_words(play: EditedPlay, change: Change) -> str:
     """Describe an edit in a few words, such as 'card 1 back is ♥ at step 12'."""
     reading = play.reading(change.factor)
