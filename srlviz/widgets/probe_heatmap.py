@@ -541,7 +541,7 @@ class ProbeHeatmap(Board, Explorer):
             'Factor',
             lambda b: b.scores.factors,
             lambda b, v: marked_variable(b.scores.task, v),
-            ('task',),
+            needs=('task',),
             min_options=1,
             of_map=False,
         ),
@@ -550,13 +550,13 @@ class ProbeHeatmap(Board, Explorer):
             'Method',
             lambda b: b.scores.methods,
             _method_label,
-            ('task',),
+            needs=('task',),
             width=230,
             min_options=1,
             of_map=False,
         ),
         Choice('against', 'Compare', lambda b: b.side.methods, _method_label, min_options=3, of_map=False),
-        Choice('metric', 'Metric', lambda b: b.scores.metrics, lambda b, v: metric_label(v), ('task',)),
+        Choice('metric', 'Metric', lambda b: b.scores.metrics, lambda b, v: metric_label(v), needs=('task',)),
     )
     guide = (
         'Press a cell to see where its probe is right and wrong, with the worst frames; press the name of a column to '
