@@ -332,15 +332,6 @@ def _codes_by_method(codes, methods: Sequence[str]) -> dict:
         raise ValueError(f"results are of {known}; give codes as a mapping method -> codes")
     return {methods[0]: codes}
 
-# %% ../../nbs/08_widgets/07_qedr_matrix.ipynb #eff91f47
-def _row_label(table: _CodeTable, episode: int, t: int) -> str:
-    """Name a step; in a table without steps the row, by its index."""
-    index = table.factors.index
-    if episode >= 0 or isinstance(index, pd.RangeIndex):
-        return place_words(episode, t)
-    name = index[t] if isinstance(index, pd.MultiIndex) else (index[t],)
-    return f'row {", ".join(map(str, name))}'
-
 # %% ../../nbs/08_widgets/07_qedr_matrix.ipynb #dbb8d5df
 _BELOW = {'curve': 'curve over alpha', 'moment': 'the step'}
 
@@ -790,12 +781,18 @@ class QEDRMatrix(Board, Explorer):
         place = clicked.get('data') or []
         if len(place) != 2 or not all(is_whole(v, -1) for v in place):
             return
-        if place[0] < 0 or self.recording is None:
-            reason = 'give the recording to open it' if place[0] >= 0 else 'rows without (episode, t) cannot be opened'
-            self.points.mark(lambda fig: point_shapes(fig, *place))
-            self.status.show_message(f'{_row_label(self._table(), *map(int, place))}: {reason}.')
-        else:
-            self.seek(*place)
+        episode, t = map(int, place)
+        if episode >= 0 and self.recording is not None:
+            return self.seek(episode, t)
+        index = self._table().factors.index
+        if episode >= 0 or isinstance(index, pd.RangeIndex):
+            name = place_words(episode, t)
+        else:  # the row is named by its index
+            labels = index[t] if isinstance(index, pd.MultiIndex) else (index[t],)
+            name = f'row {", ".join(map(str, labels))}'
+        reason = 'give the recording to open it' if episode >= 0 else 'rows without (episode, t) cannot be opened'
+        self.points.mark(lambda fig: point_shapes(fig, *place))
+        self.status.show_message(f'{name}: {reason}.')
 
     def _open_extreme(self, sign: int):
         """Open the step with the largest (1) or smallest (-1) value of the chosen code."""
