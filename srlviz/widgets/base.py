@@ -139,13 +139,13 @@ def columns(left: Sequence[W.Widget], right: Sequence[W.Widget], shape: str = 'e
 
 def button(words: str, act: Callable[[], Any], tooltip: str = '', **traits) -> W.Button:
     """Make a button, as wide as its label, that calls a function without arguments; the explorer shows its errors."""
-    part = W.Button(description=words, tooltip=tooltip or words, layout=dict(width='auto'), **traits)
+    part = W.Button(description=words, tooltip=tooltip or words, layout={'width': 'auto'}, **traits)
 
     def press(_):
         try:
             act()
         except _FAILURES as problem:
-            for explorer in _explorers_around(part):
+            for explorer in [e for e in _EXPLORERS if _contains(e, part)]:
                 explorer.report_error(problem)
             raise
 
@@ -161,7 +161,7 @@ def menu(words: str, options: Iterable = (), width: int = 300, **traits) -> W.Dr
     """
     traits.setdefault('tooltip', define(words) or None)
     room = 'calc(100% - 8px)'
-    layout = dict(width='max-content', min_width=f'min({width}px, {room})', max_width=room)
+    layout = {'width': 'max-content', 'min_width': f'min({width}px, {room})', 'max_width': room}
     return W.Dropdown(options=list(options), description=words, layout=layout, **traits)
 
 
@@ -317,7 +317,8 @@ class _NotebookPicture:
         if figure == self.requested and self.is_awaited():
             return
         if figure != self.figure_json:
-            self.requested, self.request_time = figure, time.monotonic()
+            self.requested = figure
+            self.request_time = time.monotonic()
             caption = f'Saved picture of {self.explorer!r}. Run the cell to interact with it.'
             view.draw_picture(figure, caption, partial(self.keep, figure))
 
@@ -327,9 +328,10 @@ class _NotebookPicture:
 
     def keep(self, figure: str, png: bytes, size: Sequence[int]):
         """Store the picture of a figure in the notebook."""
-        self.figure_json, self.requested = figure, ''
+        self.figure_json = figure
+        self.requested = ''
         bundle = {'image/png': base64.b64encode(png).decode(), 'text/plain': repr(self.explorer)}
-        metadata = {'image/png': dict(width=int(size[0]), height=int(size[1])), 'needs_background': 'light'}
+        metadata = {'image/png': {'width': int(size[0]), 'height': int(size[1])}, 'needs_background': 'light'}
         self.output.update(bundle, raw=True, metadata=metadata)
 
 
@@ -375,14 +377,9 @@ class Quiet:
         finally:
             self._quiet_depth -= 1
 
-
+# %% ../../nbs/08_widgets/00_base.ipynb #916091bd
 _EXPLORERS = WeakSet()  # all of this kernel
 _OUR_PACKAGES = ('srlviz', 'traitlets', 'ipywidgets', 'anywidget')  # whose functions raise errors that are handled
-
-
-def _explorers_around(part: W.Widget) -> list['Explorer']:
-    """List the explorers that contain a widget."""
-    return [explorer for explorer in _EXPLORERS if _contains(explorer, part)]
 
 
 class _Guarded(NamedTuple):
@@ -414,7 +411,7 @@ def _check_types(cls: type, hints: Mapping[str, Any], given: Mapping[str, Any]):
         expected = f'{", ".join(others)} or {last}' if others else last
         raise ValueError(f"{cls.__name__}: {name} must be {expected}; got {value!r:.60} ({type(value).__name__})")
 
-
+# %% ../../nbs/08_widgets/00_base.ipynb #d6f6804e
 class Explorer(Quiet, W.VBox):
     """Base class of widgets whose public interface is their traits, and which can also be drawn as a figure.
 
@@ -671,12 +668,6 @@ _CELLS = _Cells()
 SHARED_TRAITS = ('recording', 'episode', 't', 'factor', 'method', 'task', 'steps', 'hovered')
 
 
-def _shared_traits(explorer: traitlets.HasTraits, traits: Sequence[str]) -> list[str]:
-    """List those of some traits that an explorer has; none if that is only `hovered`, which every explorer has."""
-    found = [k for k in traits if explorer.has_trait(k)]
-    return [] if found == ['hovered'] else found
-
-
 def _is_chosen(trait: str, value) -> bool:
     """Whether a value is shared; None, '', -1 and the task 'all' stand for nothing. Of steps, None is shared too."""
     if trait == 'steps':
@@ -686,16 +677,11 @@ def _is_chosen(trait: str, value) -> bool:
     return value is not None
 
 
-def _is_closed(explorer) -> bool:
-    """Whether a widget that a page could show was closed."""
-    return getattr(explorer, 'interactive', False) and explorer.comm is None
-
-
 def _with_step(trait: str, traits: Sequence[str]) -> list[str]:
     """List a trait and those that are set together with it: an episode and its step."""
     return [k for k in traits if k in ('episode', 't')] if trait in ('episode', 't') else [trait]
 
-
+# %% ../../nbs/08_widgets/00_base.ipynb #2a03162c
 class Selection(traitlets.HasTraits):
     """What linked explorers show and select.
 
@@ -712,8 +698,8 @@ class Selection(traitlets.HasTraits):
             raise ValueError(
                 f"explorers to link are given one by one, link(a, b), and have traits; got {type(explorer).__name__}"
             )
-        traits = _shared_traits(explorer, traits)
-        if not traits:
+        traits = [k for k in traits if explorer.has_trait(k)]
+        if traits in ([], ['hovered']):  # every explorer has `hovered`
             raise ValueError(
                 f"{type(explorer).__name__} has none of {', '.join(SHARED_TRAITS)} as a trait, so nothing can be shared"
             )
@@ -724,7 +710,7 @@ class Selection(traitlets.HasTraits):
         explorer.observe(lambda change: self._copy_from(explorer, _with_step(change['name'], traits)), traits)
 
         def follow(change):
-            if _is_closed(explorer):
+            if getattr(explorer, 'interactive', False) and explorer.comm is None:  # a page showed it, and it was closed
                 self.unobserve(follow, traits)
             else:
                 self._copy_to(explorer, _with_step(change['name'], traits))
@@ -768,7 +754,8 @@ class Selection(traitlets.HasTraits):
         """Set traits of an explorer to those of this selection."""
         changes = {}
         for trait in traits:
-            value, current = getattr(self, trait), getattr(explorer, trait)
+            value = getattr(self, trait)
+            current = getattr(explorer, trait)
             same = value is current or (trait != 'recording' and value == current)
             if _is_chosen(trait, value) and not same:
                 changes[trait] = value

@@ -108,7 +108,7 @@ def show_figures(views: Sequence[PlotView], figures: Sequence[go.Figure]):
             view.figure = figure.update_layout(width=None)
 
 
-HALF_PAGE = dict(width=490, height=600)  # pixels of half a notebook in a 1400 x 900 JupyterLab with its file browser
+HALF_PAGE = {'width': 490, 'height': 600}  # pixels of half a notebook in a 1400 x 900 JupyterLab with its file browser
 
 
 def blank_figure(words: str) -> go.Figure:
@@ -134,7 +134,8 @@ def largest_error(answer: Answer, factor: str = '') -> tuple[str, int, int] | No
 
     Errors of factors are compared as by `Answer.worst`; `factor` looks at one alone.
     """
-    truth, predicted = answer.truth, answer.predicted
+    truth = answer.truth
+    predicted = answer.predicted
     if factor:
         truth, predicted = truth[[factor]], predicted[[factor]]
     if not truth.size or not has_steps(truth.index):
@@ -214,13 +215,13 @@ class Board:
         """Make the map and the menus, and link traits to them; `start` are initial values of traits."""
         self.menus = {}
         names = [c.name for c in self.choices]
-        self.heat = PlotView(label=self.heat_label, config=dict(displayModeBar=False))
+        self.heat = PlotView(label=self.heat_label, config={'displayModeBar': False})
         self.verdict = SafeHTML().add_class('srlviz-verdict')
         self.meaning = SafeHTML()
         self.about_button = W.ToggleButton(
             description='What do these numbers mean?',
             tooltip='explain the question, the range and chance of the numbers, and what they cannot tell',
-            layout=dict(width='auto'),
+            layout={'width': 'auto'},
         )
         self.on(self.about_button, 'value', lambda _: self._describe())
         self.caption_box = W.VBox([self.verdict, row(self.about_button), self.meaning]).add_class('srlviz-column')
@@ -380,7 +381,7 @@ class Board:
     def _plot_half(self) -> go.Figure:
         "Draw the map as wide as its column, unless it is narrower"
         figure = self.plot_map(**self.room())
-        figure.layout.meta = dict(has_heads=isinstance(self.chosen_answer()[1], Answer))  # that can be pressed
+        figure.layout.meta = {'has_heads': isinstance(self.chosen_answer()[1], Answer)}  # that can be pressed
         return figure.update_layout(width=None) if (figure.layout.width or 0) > _NARROW else figure
 
     def frame(self, figure: go.Figure) -> list:
@@ -610,7 +611,7 @@ class ScoreBoard(Board, Explorer):
         """Arrange the map beside the chosen cell and, with a recording, its moment; of `n` views the last has steps."""
         self.hint = SafeHTML()
         self.details = [
-            PlotView(label='the chosen cell', scrub=k == n - 1, config=dict(displayModeBar=False)) for k in range(2)
+            PlotView(label='the chosen cell', scrub=k == n - 1, config={'displayModeBar': False}) for k in range(2)
         ]
         self.mistake_button = button('next mistake', self.seek_mistake, 'go to the next step that is predicted wrongly')
         right = [self.menu_row('cell', self.mistake_button), self.hint, *self.details]
@@ -712,7 +713,7 @@ class ScoreBoard(Board, Explorer):
         self.report_errors(self.draw)
 
     def read_press(self, data: list) -> dict:
-        return dict(cell=tuple(data)) if len(data) == len(self.names) and any(data) else {}
+        return {'cell': tuple(data)} if len(data) == len(self.names) and any(data) else {}
 
     def read_head(self, data: list) -> dict:
         n_rows = len(self.row_names)
@@ -757,7 +758,8 @@ class ScoreBoard(Board, Explorer):
         for key, other in self.answers.items():
             of_column = key[-len(self.column_names) :]
             if answer is None and (not any(column) or of_column == column):  # of a mean, or the first
-                answer, column = other, of_column
+                answer = other
+                column = of_column
         metric = self.metric if self.metric in getattr(answer, 'metrics', ()) else ''
         return self.words_of(column), answer, metric
 

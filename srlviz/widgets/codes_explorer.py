@@ -62,21 +62,19 @@ class _Maps:
     def __init__(self, maps, recording: Recording):
         if not isinstance(maps, Mapping):
             maps = {'': maps}
-        self.by_method = {str(method): self._by_map_method(of) for method, of in maps.items()}
+        self.by_method = {}  # encoder -> method of the map -> map
+        for method, of_method in maps.items():
+            if isinstance(of_method, Mapping):
+                self.by_method[str(method)] = dict(of_method)
+                continue
+            of_method = list(of_method) if isinstance(of_method, (list, tuple)) else [of_method]
+            for m in of_method:
+                if not hasattr(m, 'xy'):
+                    raise ValueError(f"maps must come from code_map(codes); got {type(m).__name__}")
+            self.by_method[str(method)] = {m.how: m for m in of_method}
         if not self.by_method or not all(self.by_method.values()):
             raise ValueError(f"maps must not be empty; got {maps!r:.40}")
         self.check(recording)
-
-    @staticmethod
-    def _by_map_method(maps) -> dict:
-        """Return the maps of one encoder by method of the map."""
-        if isinstance(maps, Mapping):
-            return dict(maps)
-        maps = list(maps) if isinstance(maps, (list, tuple)) else [maps]
-        for m in maps:
-            if not hasattr(m, 'xy'):
-                raise ValueError(f"maps must come from code_map(codes); got {type(m).__name__}")
-        return {m.how: m for m in maps}
 
     def check(self, recording: Recording):
         """Raise a ValueError if a map is not one of all steps, or of all episodes, of a recording, in their order."""
@@ -117,7 +115,8 @@ class _Cards:
 
     def words(self, columns: MapColumns, row: int, factor: str = '') -> list[str]:
         """Return the lines of a card: the step, the factor that colours the points, and other factors."""
-        episode, t = int(columns.episode[row]), int(columns.t[row])
+        episode = int(columns.episode[row])
+        t = int(columns.t[row])
         lines = [f'episode {episode}, t {t}' if t >= 0 else f'episode {episode}']
         names = dict.fromkeys([*filter(None, [factor]), *columns.scores, *columns.factors])
         for name in list(names)[:6]:
@@ -223,7 +222,7 @@ class _MapPane:
             )
             self.view.show_chosen(None if chosen is None else chosen[self.rows])
             places = tag_places(made, explorer.tags)
-            self.view.tags = [dict(text=name, at=xy[0].tolist(), marks=xy[1:].tolist()) for name, xy in places]
+            self.view.tags = [{'text': name, 'at': xy[0].tolist(), 'marks': xy[1:].tolist()} for name, xy in places]
             hint = 'Arrow keys go from point to point, Enter opens the step, l changes between lasso and moving the map'
             self.view.label = f'map of codes {self.method}, {made.description}. {hint}'
             self.place_ring()
@@ -232,7 +231,8 @@ class _MapPane:
 
     def column(self):
         """Return the values that colour the points: of the factor, or of a probe's predictions of it."""
-        columns, factor = self.columns(), self.explorer.factor
+        columns = self.columns()
+        factor = self.explorer.factor
         if not factor:
             return columns['episode']._replace(name='', names=())
         answer = self.answer()
@@ -243,7 +243,8 @@ class _MapPane:
 
     def answer(self):
         """Return the answer of a probe of this encoder that predicts the factor at steps; None if there is none."""
-        answers, factor = self.explorer.answers, self.explorer.factor
+        answers = self.explorer.answers
+        factor = self.explorer.factor
         for name in dict.fromkeys([self.explorer.probe, self.method, *answers]):
             answer = answers.get(name)
             if answer is None or factor not in answer.truth:
@@ -257,7 +258,8 @@ class _MapPane:
 
     def predicted_words(self, episode: int, t: int) -> list[str]:
         """Return what a probe predicts at a step, as one line; [] if nothing."""
-        answer, factor = self.answer(), self.explorer.factor
+        answer = self.answer()
+        factor = self.explorer.factor
         if answer is None or (episode, t) not in answer.predicted.index:
             return []
         predicted = answer.predicted.at[(episode, t), factor]
@@ -311,7 +313,8 @@ class _MapPane:
 
     def place_preview(self):
         """Mark the step under the pointer of a linked explorer, if it is in the recording."""
-        step, lengths = self.explorer.hovered, self.explorer.recording.lengths
+        step = self.explorer.hovered
+        lengths = self.explorer.recording.lengths
         is_there = len(step) == 2 and step[0] < len(lengths) and 0 <= step[1] < lengths[step[0]]
         self.view.preview = self.map.xy[self.columns().row(*step)].tolist() if is_there else []
 
@@ -328,7 +331,7 @@ class _MapPane:
         if not problem or self.plotted is not None:
             return
         bar = [['lasso2d', 'select2d', 'pan2d', 'zoomIn2d', 'zoomOut2d', 'resetScale2d']]
-        self.plotted = PlotView(regions=True, config=dict(modeBarButtons=bar), label=self.view.label)
+        self.plotted = PlotView(regions=True, config={'modeBarButtons': bar}, label=self.view.label)
         self.explorer.on(self.plotted, 'clicked', self.open)
         self.explorer.on(self.plotted, 'region', self.select_inside)
         note = SafeHTML(f'This page cannot draw with WebGL ({problem}). The map is a simpler, slower one.')
@@ -354,12 +357,12 @@ class _TagControls:
         self.explorer = explorer
         self.name = W.Text(
             placeholder='name of the selected steps',
-            layout=dict(width='215px'),
+            layout={'width': '215px'},
             tooltip='name of a tag',
             continuous_update=False,
         )
         self.add = button('tag', self._add, 'tag the selected steps; without a selection, the current step')
-        self.menu = menu('Tags', [], 215, style=dict(description_width='34px'))
+        self.menu = menu('Tags', [], 215, style={'description_width': '34px'})
         self.select = button('select', self._select, 'select the steps of this tag')
         self.remove = button('remove', self._remove, 'remove this tag')
         self.box = row(self.name, self.add, self.menu, self.select, self.remove)
@@ -375,7 +378,8 @@ class _TagControls:
 
     def _add(self):
         self.explorer.report_errors(self.explorer.tag, self.name.value)
-        self.menu.value, self.name.value = self.name.value.strip(), ''
+        self.menu.value = self.name.value.strip()
+        self.name.value = ''
 
     def _select(self):
         if self.menu.value:
@@ -411,7 +415,8 @@ class _Gallery:
 
     def frames(self) -> tuple[np.ndarray | None, list[np.ndarray]]:
         """Return the mean of frames of the selection, and the frames of `places`; None and [] without."""
-        explorer, made = self.explorer, self.explorer.pane.map
+        explorer = self.explorer
+        made = self.explorer.pane.map
         self.places = []
         rows = self.rows()
         if not len(rows) or not pick_camera(explorer.recording[0].obs):
@@ -431,7 +436,8 @@ class _Gallery:
 
     def rows(self) -> np.ndarray:
         """Return the rows of the map that are selected, or all without a selection."""
-        made, steps = self.explorer.pane.map, self.explorer.steps
+        made = self.explorer.pane.map
+        steps = self.explorer.steps
         return np.arange(len(made.t)) if steps is None else np.flatnonzero(steps.mask(made.episode, made.t))
 
     def captions(self) -> list[str]:
@@ -445,7 +451,8 @@ class _Gallery:
         mean, frames = self.frames()
         self.box.layout.display = '' if self.places else 'none'
         if self.places:
-            n, steps = len(self.rows()), self.explorer.steps
+            n = len(self.rows())
+            steps = self.explorer.steps
             unit = 'episodes' if (self.explorer.pane.map.t < 0).all() else 'steps'
             which = f'all {n:,} {unit}' if steps is None else f'the {n:,} selected {unit}'
             mean_of = 'them' if n <= _MAX_AVERAGED else f'{_MAX_AVERAGED} of them'
@@ -474,20 +481,20 @@ class _Gallery:
 
 # %% ../../nbs/08_widgets/08_codes_explorer.ipynb #6f2e3f42
 _WHOLE = is_whole, 'a whole number'
-_VIEW = dict(
-    srlviz_view=(lambda x: x == 'codes', "'codes'"),
-    version=(lambda x: x in (1, 2), '1 or 2'),
-    fingerprint=TEXT,
-    recording=TEXT,
-    method=TEXT,
-    how=TEXT,
-    beside=TEXT,
-    factor=TEXT,
-    steps=(lambda x: x is None or isinstance(x, list), 'a list of runs, or null'),
-    tags=TABLE,
-    episode=_WHOLE,
-    t=_WHOLE,
-)
+_VIEW = {
+    'srlviz_view': (lambda x: x == 'codes', "'codes'"),
+    'version': (lambda x: x in (1, 2), '1 or 2'),
+    'fingerprint': TEXT,
+    'recording': TEXT,
+    'method': TEXT,
+    'how': TEXT,
+    'beside': TEXT,
+    'factor': TEXT,
+    'steps': (lambda x: x is None or isinstance(x, list), 'a list of runs, or null'),
+    'tags': TABLE,
+    'episode': _WHOLE,
+    't': _WHOLE,
+}
 
 
 def _read_view(path: str | Path, recording: Recording, fingerprint: str) -> dict:
@@ -516,18 +523,11 @@ def _check_steps(steps, recording: Recording) -> Steps:
         raise traitlets.TraitError(
             f"steps must be srlviz.core.views.steps.Steps(episodes, ts); got {type(steps).__name__}"
         )
-    e, t = steps.episodes, steps.ts
+    e = steps.episodes
+    t = steps.ts
     if len(steps) and (e.max() >= len(recording) or (t >= recording.lengths[e]).any()):
         raise traitlets.TraitError(f"{steps} are not all in the recording, which has {len(recording)} episodes")
     return steps
-
-
-def _summary_html(lines: list[str]) -> Markup:
-    """Format the summary of a selection, the first line as its heading."""
-    if not lines:
-        return Markup('<b>Nothing is selected.</b> Lasso points; hold shift to add more.')
-    rest = Markup().join(Markup('<div>· {}</div>').format(line) for line in lines[1:])
-    return Markup('<b>Selected: {}</b>{}').format(lines[0], rest)
 
 # %% ../../nbs/08_widgets/08_codes_explorer.ipynb #348cd2f2
 _COLOURS = ('value', 'right or wrong', 'size of error')  # of a factor, and of predictions of it
@@ -609,7 +609,8 @@ class CodesExplorer(Explorer):
         self.how = how or next(iter(self.maps.by_method[self.method]))
         self.beside = beside
         self.factor = next(iter(self.columns[False].names)) if factor is None else factor
-        self.episode, self.t = episode, t
+        self.episode = episode
+        self.t = t
         self._arrange()
         self._show()
         self.start_reacting()
@@ -722,7 +723,13 @@ class CodesExplorer(Explorer):
         self.colours.layout.display = '' if is_predicted else 'none'
 
     def _summarize(self):
-        self.summary.value = _summary_html(self.described())
+        """Show the summary of the selection, its first line as a heading."""
+        lines = self.described()
+        if lines:
+            rest = Markup().join(Markup('<div>· {}</div>').format(line) for line in lines[1:])
+            self.summary.value = Markup('<b>Selected: {}</b>{}').format(lines[0], rest)
+        else:
+            self.summary.value = Markup('<b>Nothing is selected.</b> Lasso points; hold shift to add more.')
 
     def described(self) -> list[str]:
         """Describe the selected steps, and what they have in common, in lines."""
@@ -849,7 +856,8 @@ class CodesExplorer(Explorer):
 
     def _check(self, trait: str, value):
         """Return the value for a trait if it is valid; else raise a TraitError."""
-        by_method, recording = self.maps.by_method, self.recording
+        by_method = self.maps.by_method
+        recording = self.recording
         if trait == 'recording':
             value = as_recording(value)
             self.maps.check(value)
@@ -884,7 +892,7 @@ class CodesExplorer(Explorer):
     def _make_menus(self) -> list[W.Widget]:
         """Make the menus of encoders, maps and colours; a menu without a choice is hidden."""
         by_method = self.maps.by_method
-        style = dict(description_width='62px')
+        style = {'description_width': '62px'}
         names = {'pca': 'PCA', 'tsne': 't-SNE', 'umap': 'UMAP'}
         hows = [(names.get(how, how), how) for how in self._hows()]
         others = [('no second encoder', ''), *((pretty(m), m) for m in by_method if m)]

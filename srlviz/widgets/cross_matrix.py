@@ -20,7 +20,6 @@ from markupsafe import Markup
 from ..core.metrics import may_average, metric_label
 from ..core.names import first_sentence
 from ..core.questions import REMARKS, Answer
-from ..core.recordings import Recording
 from srlviz.core.result_tables import (
     MAX_SHOWN,
     cell_lines,
@@ -364,18 +363,6 @@ def _table_html(table: pd.DataFrame, rows_are: str) -> Markup:
 _PICTURES = 4  # of the worst moments of a question
 
 
-def _moment_html(recording: Recording | None, row) -> Markup:
-    picture = Markup('')
-    obs = {} if recording is None else recording[row.episode].obs
-    camera = pick_camera(obs)
-    if camera:
-        picture = Markup('<img alt="" src="{}">').format(frame_uri(obs[camera][row.t]))
-    truth, predicted = (f'{v:.4g}' if isinstance(v, float) else str(v) for v in (row.truth, row.predicted))
-    words = f'{row.factor} is {truth}, predicted {predicted}'
-    where = f'episode {row.episode}, moment {row.t}'
-    return Markup('<figure>{}<figcaption>{}<br>{}</figcaption></figure>').format(picture, words, where)
-
-
 def _moment_parts(results: Results, task: str) -> list[Markup]:
     "The worst moments of each representation and question in a world"
     recording = results.recordings.get(task)
@@ -384,7 +371,16 @@ def _moment_parts(results: Results, task: str) -> list[Markup]:
     moments = moments[moments['task'] == task]
     for (name, question), rows in moments.groupby(['method', 'question'], sort=False):
         words = f'{pretty(question)}: the worst moments' + (f' of {name}' if len(results.own) > 1 else '')
-        figures = [_moment_html(recording, row) for row in rows.head(_PICTURES).itertuples()]
+        figures = []
+        for row in rows.head(_PICTURES).itertuples():
+            obs = {} if recording is None else recording[row.episode].obs
+            camera = pick_camera(obs)
+            picture = Markup('<img alt="" src="{}">').format(frame_uri(obs[camera][row.t])) if camera else ''
+            truth, predicted = (f'{v:.4g}' if isinstance(v, float) else str(v) for v in (row.truth, row.predicted))
+            caption = Markup('{}<br>{}').format(
+                f'{row.factor} is {truth}, predicted {predicted}', f'episode {row.episode}, moment {row.t}'
+            )
+            figures.append(Markup('<figure>{}<figcaption>{}</figcaption></figure>').format(picture, caption))
         parts.append(Markup('<h3>{}</h3>{}').format(words, Markup('').join(figures)))
     return parts
 

@@ -149,7 +149,7 @@ def episode_menu(
     n = len(recording)
     if n > 400:
         low = NO_EPISODE if none else 0
-        return W.BoundedIntText(low, min=low, max=n - 1, description=words, layout=dict(width='180px'), tooltip=none)
+        return W.BoundedIntText(low, min=low, max=n - 1, description=words, layout={'width': '180px'}, tooltip=none)
     options = [(label(recording, i), i) for i in range(n)]
     if none:
         options.insert(0, (none, NO_EPISODE))
@@ -170,7 +170,9 @@ class EpisodeMenus:
     """
 
     def __init__(self, explorer: Explorer, label: Callable[[Recording, int], str] = episode_label, width: int = 240):
-        self.explorer, self.label, self.width = explorer, label, width
+        self.explorer = explorer
+        self.label = label
+        self.width = width
         self.row = row()
         self.links = []  # of the menus to the traits
 
@@ -200,10 +202,13 @@ class FrameTable(anywidget.AnyWidget):
     height : pixels; a longer table scrolls
     """
 
-    _esm, _css = script('numbers.js', 'frame_table.js'), sheet('frame_player.css')
-    table, picked = traitlets.List().tag(sync=True), traitlets.Unicode('').tag(sync=True)
-    numbers = traitlets.Dict(dict(id=0, n=0, width=0, block=1)).tag(sync=True)
-    channel, label = (traitlets.Unicode(words).tag(sync=True) for words in ('', 'numbers of this step'))
+    _esm = script('numbers.js', 'frame_table.js')
+    _css = sheet('frame_player.css')
+    table = traitlets.List().tag(sync=True)
+    picked = traitlets.Unicode('').tag(sync=True)
+    numbers = traitlets.Dict({'id': 0, 'n': 0, 'width': 0, 'block': 1}).tag(sync=True)
+    channel = traitlets.Unicode('').tag(sync=True)
+    label = traitlets.Unicode('numbers of this step').tag(sync=True)
     height = traitlets.Int(240).tag(sync=True)
     rows = Numbers()
 
@@ -236,7 +241,10 @@ class FactorStrip:
         against: FactorValues | None = None,
         words: Sequence[str] = ('this', 'the other'),
     ):
-        self.table, self.values, self.against, self.words = table, values, against, words
+        self.table = table
+        self.values = values
+        self.against = against
+        self.words = words
         self.factors = {f.name: f for f in table.itertuples()}
 
     def over(self, factor: str, second: str = '') -> list[Over]:
@@ -256,7 +264,13 @@ class FactorStrip:
         """Return keyword arguments for the figure of a factor."""
         info = self.factors[factor]
         over = self.over(factor, second)
-        return dict(name=factor, unit=info.unit, names=info.names, step=info.kind == 'categorical', over=over)
+        return {
+            'name': factor,
+            'unit': info.unit,
+            'names': info.names,
+            'step': info.kind == 'categorical',
+            'over': over,
+        }
 
     def figure(self, factor: str, second: str = '', height: int = 210) -> go.Figure:
         """Draw a factor over time."""
@@ -266,7 +280,7 @@ class FactorStrip:
 
 def strip_view(channel: str) -> PlotView:
     """Make the view of a strip, on which a click or drag moves the player of a channel."""
-    return PlotView(scrub=True, config=dict(displayModeBar=False), channel=channel)
+    return PlotView(scrub=True, config={'displayModeBar': False}, channel=channel)
 
 # %% ../../nbs/08_widgets/02_frame_browser.ipynb #a62fb1f5
 class _FactorMenus:
@@ -292,7 +306,8 @@ class _FactorMenus:
         with explorer.quietly():
             self.factor.options = options or [('(none)', '')]
             self.second.options = [('no other factor', ''), *options]
-            explorer.factor, explorer.second = chosen, ''
+            explorer.factor = chosen
+            explorer.second = ''
         self.factor.layout.display = '' if options else 'none'
         self.second.layout.display = '' if len(options) > 1 else 'none'
 
@@ -336,7 +351,7 @@ class EpisodeSeeker:
         if recording is None and not {'episode', 't'} & {*options}:
             recording = world.sample()
             episode, t = busiest_step(recording)
-            options |= dict(episode=episode, t=t)
+            options |= {'episode': episode, 't': t}
         return super().of_world(world, recording, **options)
 
     def seek(self, episode: int, t: int = 0):
@@ -345,7 +360,8 @@ class EpisodeSeeker:
         t = self.start_step = int(np.clip(t, 0, self.recording.lengths[episode] - 1))
         try:
             with self.hold_trait_notifications():
-                self.episode, self.t = episode, t
+                self.episode = episode
+                self.t = t
         finally:
             self.start_step = 0
             self.t = min(self.t, int(self.recording.lengths[self.episode]) - 1)
@@ -365,7 +381,8 @@ class CameraMenu:
     """
 
     def __init__(self, explorer: Explorer):
-        self.explorer, self.names = explorer, ['']
+        self.explorer = explorer
+        self.names = ['']
         self.menu = menu('Camera', self.names, 240)
         self.menu.layout.display = 'none'
         explorer.bind(camera=self.menu)
@@ -423,7 +440,7 @@ class _FrameReading:
 
     def sheet(self, n: int, strip: FactorStrip, factor: str, second: str, marked: bool) -> go.Figure:
         """Draw n frames side by side, and a factor over time below them."""
-        line = dict(values=self.values.series(factor)) | strip.look(factor, second) if factor else {}
+        line = {'values': self.values.series(factor)} | strip.look(factor, second) if factor else {}
         return plot_film_sheet(self.frames, n, marks=self.marked if marked else None, title=self.title, **line)
 
 # %% ../../nbs/08_widgets/02_frame_browser.ipynb #fd87b06e
@@ -443,7 +460,8 @@ class _FrameParts:
 
     def read(self, reading: _FrameReading, t: int = 0):
         """Show an episode from step t on."""
-        player, table = self.player, reading.table
+        player = self.player
+        table = reading.table
         player.fps = float(reading.recording.hz or 15)
         player.zoom = float(self.zoom(*reading.frames.shape[1:3]))
         _show_film(player, reading.frames, reading.title, reading.marked, t)
@@ -480,8 +498,12 @@ class FrameBrowser(EpisodeSeeker, Explorer):
     guide = 'Press play or drag in the trace to see how the true state moves with the frame; press a number to plot it.'
 
     recording = traitlets.Any()
-    episode, t, against = traitlets.Int(0), traitlets.Int(0), traitlets.Int(NO_EPISODE)
-    factor, second, show_marks = traitlets.Unicode(''), traitlets.Unicode(''), traitlets.Bool(True)
+    episode = traitlets.Int(0)
+    t = traitlets.Int(0)
+    against = traitlets.Int(NO_EPISODE)
+    factor = traitlets.Unicode('')
+    second = traitlets.Unicode('')
+    show_marks = traitlets.Bool(True)
     camera = traitlets.Unicode('')
 
     def __init__(
@@ -500,13 +522,16 @@ class FrameBrowser(EpisodeSeeker, Explorer):
         interactive: bool | None = None,
     ):
         super().__init__(interactive)
-        self.requested_factors, self.marks = factors, marks
+        self.requested_factors = factors
+        self.marks = marks
         self.recording = as_recording(recording)
         self.parts = _FrameParts(zoom)
         self.player, self.strip, self.table = self.parts.player, self.parts.strip, self.parts.table
         self.episodes, self.factors, self.cameras = EpisodeMenus(self), _FactorMenus(self), CameraMenu(self)
         self._update_menus()
-        self.episode, self.against, self.second = episode, against, second
+        self.episode = episode
+        self.against = against
+        self.second = second
         self.camera = self.camera if camera is None else camera
         self.factor = self.factor if factor is None else factor
         self._read(t)

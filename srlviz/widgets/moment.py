@@ -60,7 +60,8 @@ class _MomentReading:
     """
 
     def __init__(self, recording: Recording, i: int, camera: str = ''):
-        self.recording, self.episode = recording, recording[i]
+        self.recording = recording
+        self.episode = recording[i]
         self.film = pick_camera(self.episode.obs, camera)
         table = select_factors(recording, None)
         known = np.array([name in self.episode.factors for name in table['name']], bool)
@@ -98,12 +99,12 @@ class _MomentReading:
     def figure(self, t: int) -> go.Figure:
         """Draw the static figure of a step: its frame and the first factor that varies; without a film, the columns."""
         if not self.film:
-            return self.traces().add_vline(t, line=dict(width=2)).update_layout(title=f'{self.title}, t {t}')
+            return self.traces().add_vline(t, line_width=2).update_layout(title=f'{self.title}, t {t}')
         frames = self.episode.obs[self.film]
         varies = [f for f in self.table['name'] if np.ptp(np.nan_to_num(self.values.series(f))) > 0]
         strip = {}
         if varies:
-            strip = FactorStrip(self.table, self.values).look(varies[0]) | dict(values=self.values.series(varies[0]))
+            strip = FactorStrip(self.table, self.values).look(varies[0]) | {'values': self.values.series(varies[0])}
         zoom = best_zoom(*frames.shape[1:3], tall=260, wide=360)
         return plot_contact_sheet([np.asarray(frames[t])], [t], zoom=zoom, title=self.title, **strip)
 
@@ -122,7 +123,9 @@ class Moment(EpisodeSeeker, Explorer):
     """
 
     guide = 'Play the episode or move the slider, and press a factor to see it over time: these are the true values.'
-    recording, episode, t = traitlets.Any(), traitlets.Int(0), traitlets.Int(0)
+    recording = traitlets.Any()
+    episode = traitlets.Int(0)
+    t = traitlets.Int(0)
     camera = traitlets.Unicode('')
 
     def __init__(self, recording: Recording | Episode, episode: int = 0, t: int = 0, interactive: bool | None = None):

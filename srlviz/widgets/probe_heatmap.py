@@ -68,8 +68,8 @@ def _check_results(results, recording: Recording | None) -> dict:
 # %% ../../nbs/08_widgets/04_probe_heatmap.ipynb #957b21ac
 def _empty_figure(height: int) -> go.Figure:
     """Draw a figure without axes or data."""
-    axis = dict(visible=False)
-    return style(go.Figure(layout=dict(height=height, xaxis=axis, yaxis=axis, margin=dict(t=30, b=4))))
+    fig = go.Figure().update_layout(height=height, xaxis_visible=False, yaxis_visible=False, margin_t=30, margin_b=4)
+    return style(fig)
 
 
 class _FactorPredictions:
@@ -96,7 +96,8 @@ class _FactorPredictions:
         self.names = tuple(names)
         known = {name: result for name, result in results.items() if factor in result.truth}
         self.truth = self.predicted = self.second = None
-        self.worst, self.has_steps = worst_items(pd.DataFrame(), pd.DataFrame()), False
+        self.worst = worst_items(pd.DataFrame(), pd.DataFrame())
+        self.has_steps = False
         if method in known:
             self.truth = known[method].truth[factor]
             self.predicted = known[method].predicted[factor]
@@ -179,7 +180,8 @@ class _WorstFrames(W.HBox):
     Traits: episode and t. `browser` is the FrameBrowser of the player.
     """
 
-    episode, t = traitlets.Int(0), traitlets.Int(0)
+    episode = traitlets.Int(0)
+    t = traitlets.Int(0)
 
     def __init__(self, recording: Recording, marks='auto'):
         super().__init__()
@@ -219,7 +221,8 @@ class _WorstFrames(W.HBox):
             self.browser.seek(*self.places[self.picker.picked])
 
 # %% ../../nbs/08_widgets/04_probe_heatmap.ipynb #a320c548
-_TRACE_HEIGHT, _MATRIX_HEIGHT = 188, 470
+_TRACE_HEIGHT = 188
+_MATRIX_HEIGHT = 470
 
 
 class _ProbePredictions(Quiet, W.VBox):
@@ -235,14 +238,15 @@ class _ProbePredictions(Quiet, W.VBox):
     `frames` is the part with the film or None, `shown` the predictions, `confusion_button` shows the confusion matrix.
     """
 
-    episode, t = traitlets.Int(0), traitlets.Int(0)
+    episode = traitlets.Int(0)
+    t = traitlets.Int(0)
 
     def __init__(self, results: Mapping, recording: Recording | None = None, *, marks='auto'):
         super().__init__()
         self.results = _check_results(results, recording)
         self.shown = _FactorPredictions({}, '', '')
         self.names = {f.name: f.names for f in recording.factors} if recording is not None else {}
-        no_toolbar = dict(displayModeBar=False)
+        no_toolbar = {'displayModeBar': False}
         self.trace = PlotView(scrub=True, label='true and predicted value over time', config=no_toolbar)
         self.matrix = PlotView(label='confusion matrix of true and predicted values', config=no_toolbar)
         has_frames = recording is not None and len(recording) and pick_camera(recording[0].obs)
@@ -255,7 +259,7 @@ class _ProbePredictions(Quiet, W.VBox):
             not has_frames,
             description='Confusion matrix',
             tooltip='show the confusion matrix of this factor, or frames',
-            layout=dict(width='auto'),
+            layout={'width': 'auto'},
         )
         self.confusion_button.observe(lambda _: self._draw_below(), 'value')
         self.mistake_button = button('next mistake', self.seek_mistake, 'go to the next step that is predicted wrongly')
@@ -290,7 +294,8 @@ class _ProbePredictions(Quiet, W.VBox):
         if self.frames:
             self.frames.browser.seek(episode, t)
         else:
-            self.episode, self.t = episode, t
+            self.episode = episode
+            self.t = t
 
     @traitlets.observe('episode', 't')
     def _on_step(self, change):
@@ -342,8 +347,11 @@ class _ProbeSide(W.VBox):
     Traits: episode, t. `predictions` is the part with predictions or None, `frames` a FrameBrowser or None.
     """
 
-    episode, t = traitlets.Int(0), traitlets.Int(0)
-    predictions, frames, _links = None, None, ()
+    episode = traitlets.Int(0)
+    t = traitlets.Int(0)
+    predictions = None
+    frames = None
+    _links = ()
 
     def __init__(self, marks='auto'):
         super().__init__()
@@ -391,7 +399,8 @@ class _ProbeSide(W.VBox):
         if self.browser:
             self.browser.seek(episode, t)
         else:
-            self.episode, self.t = episode, t
+            self.episode = episode
+            self.t = t
 
     def show(self, factor: str, method: str, against: str = '') -> str:
         """Show a factor and a method; return a sentence about what is shown."""
@@ -437,7 +446,7 @@ class ProbeScores:
         self.task = task or self.tasks[0]
         self.metrics = list(ours.loc[ours['task'] == self.task, 'metric'].unique())
         rows = pick_probe(self.table, metric=metric, game=self.task, paper=paper)
-        order = PROBE_ORDER | dict(label=label_order(methods))
+        order = PROBE_ORDER | {'label': label_order(methods)}
         grid = score_grid(rows, ['group', 'target'], ['source', 'label'], order).value
         self.factors = [target for _, target in grid.index if target != 'mean']
         if not self.factors:
@@ -446,10 +455,18 @@ class ProbeScores:
 
     def figure(self, metric: str, **size: int) -> go.Figure:
         """Draw the heat map for the full width of a page, or for a place of this size; the last one is cached."""
-        key = metric, size, self.remarks
+        key = (metric, size, self.remarks)
         if self._drawn[0] != key:
-            options = dict(metric=metric, game=self.task, paper=self.paper, remarks=self.remarks, methods=self.order)
-            self._drawn = key, plot_probe_heatmap(self.table, **options, **size)
+            fig = plot_probe_heatmap(
+                self.table,
+                metric=metric,
+                game=self.task,
+                paper=self.paper,
+                remarks=self.remarks,
+                methods=self.order,
+                **size,
+            )
+            self._drawn = (key, fig)
         return self._drawn[1]
 
 # %% ../../nbs/08_widgets/04_probe_heatmap.ipynb #4a7b1a15
@@ -488,7 +505,8 @@ def labelled_probes(results: Results) -> tuple[pd.DataFrame, dict[str, Answer]]:
         table = check_scores(pd.concat([table[~is_total], totals], ignore_index=True))
         if len(table):
             tables.setdefault(tuple(table[['method', 'norm', 'protocol']].iloc[0]), (table, answer))
-    scores, answers = with_labels(merge_scores(*(table for table, _ in tables.values()))), {}
+    scores = with_labels(merge_scores(*(table for table, _ in tables.values())))
+    answers = {}
     for names, (_, answer) in tables.items():
         same = (scores[['method', 'norm', 'protocol']] == [*names]).all(axis=1)
         answers[scores.loc[same, 'label'].iloc[0]] = answer
@@ -499,7 +517,7 @@ def _method_label(board, method: str) -> str:
     """Return the label of a method in a menu; 'none' for ''."""
     return shown_method(method) if method else 'none'
 
-
+# %% ../../nbs/08_widgets/04_probe_heatmap.ipynb #22c6eae5
 class ProbeHeatmap(Board, Explorer):
     """Explore the scores of linear probes, and the predictions behind them.
 
@@ -523,7 +541,7 @@ class ProbeHeatmap(Board, Explorer):
             'Factor',
             lambda b: b.scores.factors,
             lambda b, v: marked_variable(b.scores.task, v),
-            ('task',),
+            needs=('task',),
             min_options=1,
             of_map=False,
         ),
@@ -532,21 +550,27 @@ class ProbeHeatmap(Board, Explorer):
             'Method',
             lambda b: b.scores.methods,
             _method_label,
-            ('task',),
+            needs=('task',),
             width=230,
             min_options=1,
             of_map=False,
         ),
         Choice('against', 'Compare', lambda b: b.side.methods, _method_label, min_options=3, of_map=False),
-        Choice('metric', 'Metric', lambda b: b.scores.metrics, lambda b, v: metric_label(v), ('task',)),
+        Choice('metric', 'Metric', lambda b: b.scores.metrics, lambda b, v: metric_label(v), needs=('task',)),
     )
     guide = (
         'Press a cell to see where its probe is right and wrong, with the worst frames; press the name of a column to '
         'read what its numbers mean.'
     )
-    heat_label, frames_row = 'heat map of probe scores; the menus choose the same cells', False
-    task, factor, method, against, metric = (traitlets.Unicode(v) for v in ('', '', '', '', 'f1'))
-    episode, t = traitlets.Int(0), traitlets.Int(0)
+    heat_label = 'heat map of probe scores; the menus choose the same cells'
+    frames_row = False
+    task = traitlets.Unicode('')
+    factor = traitlets.Unicode('')
+    method = traitlets.Unicode('')
+    against = traitlets.Unicode('')
+    metric = traitlets.Unicode('f1')
+    episode = traitlets.Int(0)
+    t = traitlets.Int(0)
 
     def __init__(
         self,
@@ -597,7 +621,7 @@ class ProbeHeatmap(Board, Explorer):
             return super().of_results(results, **options)
         scores, answers = labelled_probes(results)
         of_first = [label for label in answers if read_method(label).name == read_method(results.methods[0]).name]
-        options = dict(methods=results.methods, method=(of_first or [*answers])[-1]) | options
+        options = {'methods': results.methods, 'method': (of_first or [*answers])[-1]} | options
         return cls(scores, answers, results.recordings.get(results.tasks[0]), **options)
 
     def load(self, scores: ProbeScores, factor: str = '', method: str = '', metric: str = ''):
@@ -606,7 +630,7 @@ class ProbeHeatmap(Board, Explorer):
         with self.quietly():
             for choice in self.choices:
                 self.offer(choice)
-        cell = dict(task=scores.task, factor=factor, method=method, metric=metric)
+        cell = {'task': scores.task, 'factor': factor, 'method': method, 'metric': metric}
         self.set_cell(**{name: value for name, value in cell.items() if value})
 
     def set_results(self, results: Mapping | None, recording: Recording | None = None):
@@ -648,7 +672,7 @@ class ProbeHeatmap(Board, Explorer):
         return [None, self.factor, 'srlviz', self.method]
 
     def read_head(self, data: list) -> dict:
-        return dict(method=data[3]) if data[3:] and data[3] in self.scores.methods else {}
+        return {'method': data[3]} if data[3:] and data[3] in self.scores.methods else {}
 
     def chosen_answer(self) -> tuple[str, Answer | None, str]:
         return shown_method(self.method), self._results().get(self.method), self.metric

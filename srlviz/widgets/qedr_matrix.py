@@ -47,12 +47,12 @@ from .board import Board, Choice
 from .moment import Moment
 from .views import PlotView
 
-SORTS = ORDERS | dict(cluster='clustered')
+SORTS = ORDERS | {'cluster': 'clustered'}
 
 # %% ../../nbs/08_widgets/07_qedr_matrix.ipynb #264f2146
 _SCORES = ('disentanglement', 'completeness', 'informativeness')
 _RESULT_FIELDS = ('importance', 'weights', 'regressor', 'alpha', *_SCORES)
-_REGRESSORS = dict(lasso='lasso', forest='random forest', boosting='boosted trees')
+_REGRESSORS = {'lasso': 'lasso', 'forest': 'random forest', 'boosting': 'boosted trees'}
 
 
 class _QEDRResults:
@@ -202,7 +202,8 @@ def _table_by_episode(codes: Sequence, recording: Recording, truth: pd.DataFrame
     missing = [name for name in truth if name not in table.factors]
     if not missing:
         return table
-    index, known = table.factors.index, truth.index
+    index = table.factors.index
+    known = truth.index
     if table.is_episodic and known.nlevels == 2 and known.get_level_values(0).is_unique:
         index = index.get_level_values(0)
         known = known.get_level_values(0)
@@ -330,15 +331,6 @@ def _codes_by_method(codes, methods: Sequence[str]) -> dict:
         known = ', '.join(methods)
         raise ValueError(f"results are of {known}; give codes as a mapping method -> codes")
     return {methods[0]: codes}
-
-# %% ../../nbs/08_widgets/07_qedr_matrix.ipynb #eff91f47
-def _row_label(table: _CodeTable, episode: int, t: int) -> str:
-    """Name a step; in a table without steps the row, by its index."""
-    index = table.factors.index
-    if episode >= 0 or isinstance(index, pd.RangeIndex):
-        return place_words(episode, t)
-    name = index[t] if isinstance(index, pd.MultiIndex) else (index[t],)
-    return f'row {", ".join(map(str, name))}'
 
 # %% ../../nbs/08_widgets/07_qedr_matrix.ipynb #dbb8d5df
 _BELOW = {'curve': 'curve over alpha', 'moment': 'the step'}
@@ -547,7 +539,8 @@ class QEDRMatrix(Board, Explorer):
 
     def seek(self, episode: int, t: int = 0):
         """Open a step and mark its point; without a recording only mark the point. t = -1 is the step of its truth."""
-        episode, t = int(episode), int(t)
+        episode = int(episode)
+        t = int(t)
         table = self._table()
         if t < 0 and table is not None:
             t = table.row(episode, t)[1]
@@ -788,12 +781,18 @@ class QEDRMatrix(Board, Explorer):
         place = clicked.get('data') or []
         if len(place) != 2 or not all(is_whole(v, -1) for v in place):
             return
-        if place[0] < 0 or self.recording is None:
-            reason = 'give the recording to open it' if place[0] >= 0 else 'rows without (episode, t) cannot be opened'
-            self.points.mark(lambda fig: point_shapes(fig, *place))
-            self.status.show_message(f'{_row_label(self._table(), *map(int, place))}: {reason}.')
-        else:
-            self.seek(*place)
+        episode, t = map(int, place)
+        if episode >= 0 and self.recording is not None:
+            return self.seek(episode, t)
+        index = self._table().factors.index
+        if episode >= 0 or isinstance(index, pd.RangeIndex):
+            name = place_words(episode, t)
+        else:  # the row is named by its index
+            labels = index[t] if isinstance(index, pd.MultiIndex) else (index[t],)
+            name = f'row {", ".join(map(str, labels))}'
+        reason = 'give the recording to open it' if episode >= 0 else 'rows without (episode, t) cannot be opened'
+        self.points.mark(lambda fig: point_shapes(fig, *place))
+        self.status.show_message(f'{name}: {reason}.')
 
     def _open_extreme(self, sign: int):
         """Open the step with the largest (1) or smallest (-1) value of the chosen code."""
@@ -805,7 +804,7 @@ class QEDRMatrix(Board, Explorer):
         if len(data) != 2 or data[0] not in (-1, *self.offers('code')) or data[1] not in range(-1, len(factors)):
             return {}
         code, k = (int(v) for v in data)
-        return dict(factor=self.factor if k < 0 else factors[k], code=self.code if code < 0 else code)
+        return {'factor': self.factor if k < 0 else factors[k], 'code': self.code if code < 0 else code}
 
     def _press_curve(self, clicked: Mapping):
         """Choose the alpha of a point."""

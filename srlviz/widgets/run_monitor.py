@@ -44,9 +44,9 @@ def _run_rows(runs: pd.DataFrame, running: pd.DataFrame) -> tuple[list[dict], li
     """Return the columns and rows of a `RowList` from the tables of a `RunFolder`."""
     names = run_parameters(runs, varied=True)[:_MAX_COLUMNS]
     running = running.set_index('key')
-    columns = [dict(label='status', kind='outcome', width='74px')]
-    columns += [dict(label=c, kind='text', width='minmax(40px, 1fr)') for c in names]
-    columns += [dict(label='%', kind='number', width='38px'), dict(label='time', kind='text', width='60px')]
+    columns = [{'label': 'status', 'kind': 'outcome', 'width': '74px'}]
+    columns += [{'label': c, 'kind': 'text', 'width': 'minmax(40px, 1fr)'} for c in names]
+    columns += [{'label': '%', 'kind': 'number', 'width': '38px'}, {'label': 'time', 'kind': 'text', 'width': '60px'}]
     percent = 100 * running['step'] / running['total'].where(running['total'] > 0)
     done = runs['key'].map(percent.to_dict()).to_numpy(float, na_value=np.nan)
     seconds = runs['seconds'].fillna(runs['key'].map(running['seconds'])).to_numpy(float, na_value=np.nan)
@@ -87,9 +87,11 @@ def _sweep_line(folder: RunFolder) -> Markup:
     parts = [_STATE_TEXT.get(state, f'{folder.counts["running"]:,} running')]
     if state == 'running':
         parts.append(f'about {format_seconds(left)} left' if np.isfinite(left) else 'time left unknown')
-    unfinished = dict(
-        failed=folder.counts['failed'], diverged=len(folder.diverged), interrupted=len(folder.interrupted)
-    )
+    unfinished = {
+        'failed': folder.counts['failed'],
+        'diverged': len(folder.diverged),
+        'interrupted': len(folder.interrupted),
+    }
     parts += [f'{n:,} {status}' for status, n in unfinished.items() if n]
     study = str(folder.info.get('study', ''))
     return Markup('<span role="status"><b>{}</b> in {}: {}</span>').format(study, str(folder.path), ', '.join(parts))
@@ -169,17 +171,20 @@ class _RunViews:
     def __init__(self, folder: RunFolder):
         self.folder = folder
         self.keys = []
-        self.words, self.facts, self.note = SafeHTML(), SafeHTML(), SafeHTML()
+        self.words = SafeHTML()
+        self.facts = SafeHTML()
+        self.note = SafeHTML()
         self.bar = PlotView(label='progress')
         self.plot = PlotView(label='curves of the runs')
         self.list = RowList(header=True, height=330, label='runs', empty='no run matches')
         self.menus = _RunMenus()
         tip = 'refresh every few seconds'
-        self.live = W.ToggleButton(description='watch', tooltip=tip, layout=dict(width='auto'))
+        self.live = W.ToggleButton(description='watch', tooltip=tip, layout={'width': 'auto'})
 
     def show_rows(self, shown: pd.DataFrame, key: str):
         """Update progress, list and facts; the list shows the filtered runs."""
-        folder, runs = self.folder, self.folder.runs
+        folder = self.folder
+        runs = self.folder.runs
         self.bar.draw(lambda: plot_progress(runs), str(runs['status'].tolist()))  # the line above has the time left
         self.keys = runs['key'].tolist()
         with self.list.hold_sync():
@@ -200,7 +205,8 @@ def _curve_figure(curves: pd.DataFrame, runs: pd.DataFrame, name: str, key: str 
     if (curves['name'] == name).any():
         return plot_run_curves(curves, runs, name, key=key)
     title = f'None of these runs has a curve {name}.' if name else 'No run has logged a curve yet.'
-    return style(go.Figure(layout=dict(title=title, height=120, xaxis_visible=False, yaxis_visible=False)))
+    fig = go.Figure().update_layout(title=title, height=120, xaxis_visible=False, yaxis_visible=False)
+    return style(fig)
 
 
 _HINT = Markup('<span class="srlviz-hint">click a row for the details of a run</span>')
@@ -225,8 +231,13 @@ class RunMonitor(Explorer):
     folder cannot be read).
     """
 
-    status_filter, parameter, value, curve, key = (traitlets.Unicode('') for _ in range(5))
-    watching, state = traitlets.Bool(False), traitlets.Unicode('empty')
+    status_filter = traitlets.Unicode('')
+    parameter = traitlets.Unicode('')
+    value = traitlets.Unicode('')
+    curve = traitlets.Unicode('')
+    key = traitlets.Unicode('')
+    watching = traitlets.Bool(False)
+    state = traitlets.Unicode('empty')
 
     def __init__(
         self, folder: str | os.PathLike, *, every: float = 3.0, watch: bool = True, interactive: bool | None = None
@@ -311,20 +322,17 @@ class RunMonitor(Explorer):
         self.state = _sweep_state(self.run_folder.counts)
         self.views.words.value = _sweep_line(self.run_folder)
         if changed:
-            self._fill_menus()
+            names = run_parameters(self.run_folder.runs, varied=True)
+            with self.quietly():
+                if self.parameter and self.parameter not in names:
+                    self.value = self.parameter = ''
+                self.views.menus.offer_parameters(names)
+                if self.key and self.key not in set(self.run_folder.runs['key']):
+                    self.key = ''  # the trial was waiting, and has started under another key
         if changed or previous == 'lost' or self.state == 'running' or self._incomplete:
             self._show()
         if self.state == 'done' and not self._incomplete:
             self.watching = False
-
-    def _fill_menus(self):
-        names = run_parameters(self.run_folder.runs, varied=True)
-        with self.quietly():
-            if self.parameter and self.parameter not in names:
-                self.value = self.parameter = ''
-            self.views.menus.offer_parameters(names)
-            if self.key and self.key not in set(self.run_folder.runs['key']):
-                self.key = ''  # the trial was waiting, and has started under another key
 
     def shown(self) -> pd.DataFrame:
         """Return the runs that match the filters."""

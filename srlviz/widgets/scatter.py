@@ -47,11 +47,19 @@ class CodeScatter(PictureView):
 
     _esm = script('pictures.js', 'code_scatter.js')
     _css = sheet('code_scatter.css')
-    points, ids, colour, chosen = (traitlets.Bytes(b'').tag(sync=True) for _ in range(4))
+    points = traitlets.Bytes(b'').tag(sync=True)
+    ids = traitlets.Bytes(b'').tag(sync=True)
+    colour = traitlets.Bytes(b'').tag(sync=True)
+    chosen = traitlets.Bytes(b'').tag(sync=True)
     look = traitlets.Dict().tag(sync=True)
     inks = traitlets.Dict(INKS).tag(sync=True)
-    ring, preview, near, tags = (traitlets.List().tag(sync=True) for _ in range(4))
-    clicked, hovered, region = (traitlets.Dict().tag(sync=True) for _ in range(3))
+    ring = traitlets.List().tag(sync=True)
+    preview = traitlets.List().tag(sync=True)
+    near = traitlets.List().tag(sync=True)
+    tags = traitlets.List().tag(sync=True)
+    clicked = traitlets.Dict().tag(sync=True)
+    hovered = traitlets.Dict().tag(sync=True)
+    region = traitlets.Dict().tag(sync=True)
     mode = traitlets.Enum(('lasso', 'pan'), 'lasso').tag(sync=True)
     height = traitlets.Int(440).tag(sync=True)
     label = traitlets.Unicode('map').tag(sync=True)
@@ -77,7 +85,7 @@ class CodeScatter(PictureView):
             raise ValueError(
                 f"xy, ids and colours must be of the same points; got {n}, {len(ids)}, {len(colours.numbers)}"
             )
-        look |= dict(colours=colours.colours, legend=colours.legend, bar=colours.bar, size=point_size(n))
+        look |= {'colours': colours.colours, 'legend': colours.legend, 'bar': colours.bar, 'size': point_size(n)}
         with self.hold_sync():
             self.points = np.ascontiguousarray(xy, '<f4').tobytes()
             self.ids = np.ascontiguousarray(ids, '<i4').tobytes()

@@ -69,11 +69,18 @@ class RowList(anywidget.AnyWidget):
 
     _esm = script('row_list.js')
     _css = sheet('row_list.css')
-    columns, rows, titles, shown, picked = (traitlets.List().tag(sync=True) for _ in range(5))
+    columns = traitlets.List().tag(sync=True)
+    rows = traitlets.List().tag(sync=True)
+    titles = traitlets.List().tag(sync=True)
+    shown = traitlets.List().tag(sync=True)
+    picked = traitlets.List().tag(sync=True)
     sparks = traitlets.Bytes(b'').tag(sync=True)
-    points, height = traitlets.Int(48).tag(sync=True), traitlets.Int(320).tag(sync=True)
-    multiple, header = (traitlets.Bool(False).tag(sync=True) for _ in range(2))
-    label, empty = traitlets.Unicode('rows').tag(sync=True), traitlets.Unicode('nothing matches').tag(sync=True)
+    points = traitlets.Int(48).tag(sync=True)
+    height = traitlets.Int(320).tag(sync=True)
+    multiple = traitlets.Bool(False).tag(sync=True)
+    header = traitlets.Bool(False).tag(sync=True)
+    label = traitlets.Unicode('rows').tag(sync=True)
+    empty = traitlets.Unicode('nothing matches').tag(sync=True)
 
 # %% ../../nbs/08_widgets/03_sensor_browser.ipynb #75b643a1
 class StepCursor(anywidget.AnyWidget):
@@ -85,10 +92,14 @@ class StepCursor(anywidget.AnyWidget):
     """
 
     _esm = script('step_cursor.js')
-    channel, within = traitlets.Unicode('').tag(sync=True), traitlets.Unicode('srlviz-sensors').tag(sync=True)
-    kinds, xy = traitlets.List(['line']).tag(sync=True), traitlets.Bytes(b'').tag(sync=True)
-    rate, n = traitlets.Float(1.0).tag(sync=True), traitlets.Int(0).tag(sync=True)
-    hovered, preview = (traitlets.Int(None, allow_none=True).tag(sync=True) for _ in range(2))
+    channel = traitlets.Unicode('').tag(sync=True)
+    within = traitlets.Unicode('srlviz-sensors').tag(sync=True)
+    kinds = traitlets.List(['line']).tag(sync=True)
+    xy = traitlets.Bytes(b'').tag(sync=True)
+    rate = traitlets.Float(1.0).tag(sync=True)
+    n = traitlets.Int(0).tag(sync=True)
+    hovered = traitlets.Int(None, allow_none=True).tag(sync=True)
+    preview = traitlets.Int(None, allow_none=True).tag(sync=True)
 
 # %% ../../nbs/08_widgets/03_sensor_browser.ipynb #9eb350e3
 class RecordingInfo(NamedTuple):
@@ -127,7 +138,8 @@ def column_table(recording: Recording, modalities: Sequence[str]) -> pd.DataFram
     columns = recording.meta.get('columns')
     vectors = vector_modalities(recording[0])
     named = vectors[0] if len(vectors) == 1 else 'sensors'
-    groups, names = [], []
+    groups = []
+    names = []
     for modality in modalities:
         n = (recording[0].obs[modality].shape[1:] or (1,))[0]
         groups += [modality] * n
@@ -135,7 +147,7 @@ def column_table(recording: Recording, modalities: Sequence[str]) -> pd.DataFram
             names += map(str, columns)
         else:
             names += [f'{modality} {j}' if n > 1 else modality for j in range(n)]
-    return pd.DataFrame(dict(group=groups, name=names, units='', about=''), dtype=object)
+    return pd.DataFrame({'group': groups, 'name': names, 'units': '', 'about': ''}, dtype=object)
 
 # %% ../../nbs/08_widgets/03_sensor_browser.ipynb #ec0169b3
 class Reading:
@@ -159,7 +171,9 @@ class Reading:
     def __init__(
         self, episode: Episode, table: pd.DataFrame, info: RecordingInfo, modalities: Sequence[str] = ('sensors',)
     ):
-        self.episode, self.table, self.info = episode, table, info
+        self.episode = episode
+        self.table = table
+        self.info = info
         parts = [np.asarray(episode.obs[k]).reshape(len(episode), -1) for k in modalities]
         self.values = parts[0] if len(parts) == 1 else np.concatenate([*parts, np.zeros((len(episode), 0))], 1)
         changing = self.changing()
@@ -174,7 +188,7 @@ class Reading:
         """List the names of series that are not columns: numeric factors, then action and reward."""
         series = dict(self.episode.factors)
         factors = [name for name, values in series.items() if _is_numeric_series(values)]
-        for name, values in dict(action=self.episode.actions, reward=self.episode.rewards).items():
+        for name, values in {'action': self.episode.actions, 'reward': self.episode.rewards}.items():
             if _is_numeric_series(values) and name not in factors:
                 factors.append(name)
         return factors
@@ -185,7 +199,7 @@ class Reading:
             return np.arange(len(self.values)) / self.info.hz
         if not isinstance(c, str):
             return self.values[:, c]
-        steps = dict(action=self.episode.actions, reward=self.episode.rewards)
+        steps = {'action': self.episode.actions, 'reward': self.episode.rewards}
         return np.asarray(self.episode.factors[c] if c in self.episode.factors else steps[c], np.float32)
 
     def named(self, c: int | str) -> tuple[str, str]:
@@ -236,15 +250,29 @@ def plot_reading(
     """Plot some series of an episode over time, with those of a second one to compare; of a window (from, to) of their
     steps, all points are drawn if they are few."""
     start, stop = window or (0, len(reading.values))
-    options = dict(hz=reading.info.hz, events=reading.events, height=height, start=start)
+    hz = reading.info.hz
     if not chosen:
         empty = np.full((stop - start, 1), np.nan)
-        return plot_traces(empty, ['choose traces in the list'], **options).update_yaxes(visible=False)
+        fig = plot_traces(
+            empty, ['choose traces in the list'], hz=hz, events=reading.events, height=height, start=start
+        )
+        return fig.update_yaxes(visible=False)
     names, units = zip(*map(reading.named, chosen))
     categories = [reading.info.names.get(c, ()) for c in chosen]
     other = None if over is None else _stack_series(over, chosen)[start : stop if window else None]
     values = _stack_series(reading, chosen)[start:stop]
-    return plot_traces(values, names, units, over=other, words=words, categories=categories, **options)
+    return plot_traces(
+        values,
+        names,
+        units,
+        hz=hz,
+        events=reading.events,
+        over=other,
+        words=words,
+        categories=categories,
+        start=start,
+        height=height,
+    )
 
 
 def _stack_series(reading: Reading, chosen: Sequence[int | str]) -> np.ndarray:
@@ -260,8 +288,9 @@ def _number_rows(reading: Reading, chosen: Sequence[int | str]) -> tuple[list[di
     rows = []
     for group, name, c in reading.rows(chosen):
         names = list(reading.info.names.get(c, ()))
-        unit, digits = short_unit(reading.named(c)[1]), _decimals(reading.series(c))
-        rows.append(dict(name=name, group=group, unit=unit, names=names, digits=digits))
+        unit = short_unit(reading.named(c)[1])
+        digits = _decimals(reading.series(c))
+        rows.append({'name': name, 'group': group, 'unit': unit, 'names': names, 'digits': digits})
     return rows, _stack_series(reading, [c for *_, c in reading.rows(chosen)])
 
 
@@ -397,9 +426,9 @@ def _empty_text(n_constant: int) -> str:
 
 # %% ../../nbs/08_widgets/03_sensor_browser.ipynb #b3aade49
 _LIST_COLUMNS = (
-    dict(label='name', kind='text', width='minmax(0, 1.3fr)'),
-    dict(label='unit', kind='text', width='56px'),
-    dict(label='over the episode', kind='spark', width='104px'),
+    {'label': 'name', 'kind': 'text', 'width': 'minmax(0, 1.3fr)'},
+    {'label': 'unit', 'kind': 'text', 'width': '56px'},
+    {'label': 'over the episode', 'kind': 'spark', 'width': '104px'},
 )
 
 
@@ -410,7 +439,9 @@ class _SensorPicker(W.VBox):
     series: numbers of columns and names).
     """
 
-    group, search, varying = traitlets.Unicode(''), traitlets.Unicode(''), traitlets.Bool(True)
+    group = traitlets.Unicode('')
+    search = traitlets.Unicode('')
+    varying = traitlets.Bool(True)
     picked = traitlets.Tuple()
 
     def __init__(self):
@@ -423,8 +454,8 @@ class _SensorPicker(W.VBox):
         self.list = RowList(multiple=True, header=True, height=198, label='sensors')
         self.menu = menu('', [('all groups', '')], 178, tooltip='group of sensors')
         self.clear = button('clear traces', lambda: self.set_trait('picked', ()))
-        box = W.Checkbox(description=_VARYING, indent=False, layout=dict(width='250px'))
-        search = W.Text(placeholder='search by name or meaning', continuous_update=True, layout=dict(width='200px'))
+        box = W.Checkbox(description=_VARYING, indent=False, layout={'width': '250px'})
+        search = W.Text(placeholder='search by name or meaning', continuous_update=True, layout={'width': '200px'})
         for trait, part in (('group', self.menu), ('search', search), ('varying', box)):
             traitlets.link((self, trait), (part, 'value'))
         self.list.observe(self._on_press, 'picked')
@@ -499,13 +530,13 @@ class SensorParts:
         self.table = FrameTable(channel=player.channel, height=350)
         self.table.add_class('srlviz-beside')
         label = 'chosen series over time; click or drag to move the step'
-        self.traces = PlotView(config=dict(displayModeBar=False), label=label)
+        self.traces = PlotView(config={'displayModeBar': False}, label=label)
         self.cursor = StepCursor(channel=player.channel, kinds=['dot'] * dots + ['line'])
         self.window = W.IntRangeSlider(
             description='Steps from, to',
             continuous_update=False,
-            layout=dict(width='98%'),
-            style=dict(description_width='initial'),
+            layout={'width': '98%'},
+            style={'description_width': 'initial'},
         )
         self.film = W.HBox([player, self.table]).add_class('srlviz-film')
         self.scroll = W.VBox([self.traces]).add_class('srlviz-traces')
@@ -537,7 +568,9 @@ class SensorParts:
 
     def connect(self, browser: Explorer):
         """Link the traits of a browser to the parts."""
-        picker, table, player = self.picker, self.table, self.player
+        picker = self.picker
+        table = self.table
+        player = self.player
         browser.share_hover(self.cursor, player)
         browser.window = self.window.value
         browser.bind(
@@ -573,7 +606,8 @@ class SensorParts:
         ----------
         sides : the box of `columns`;  below : parts below the film
         """
-        left, right = [self.film, *below], [menus, self.window, self.scroll, status]
+        left = [self.film, *below]
+        right = [menus, self.window, self.scroll, status]
         has_room = not below and not self.player.source['width']
         (left if has_room else right).append(self.picker)
         for side, parts in zip(sides.children, (left, right)):
@@ -676,7 +710,9 @@ class ShownEpisode:
     """
 
     def __init__(self, adapter: RecordingAdapter, recording: Recording, i: int):
-        self.adapter, self.recording, self.i = adapter, recording, i
+        self.adapter = adapter
+        self.recording = recording
+        self.i = i
         self.reading = adapter.open(recording, i)
         self.title = adapter.title(recording, i)
         self.against = NO_EPISODE
@@ -727,10 +763,17 @@ class SensorBrowser(EpisodeSeeker, Explorer):
         'Press play, or a trace to go to its step, and choose names in the list to draw them: you see what changes '
         'together in this episode.'
     )
-    recording, chosen = traitlets.Any(), Several()
-    episode, against, t = traitlets.Int(0), traitlets.Int(NO_EPISODE), traitlets.Int(0)
-    group, search, varying = traitlets.Unicode(''), traitlets.Unicode(''), traitlets.Bool(True)
-    camera, picture, window = traitlets.Unicode(''), traitlets.Int(264), traitlets.Tuple()
+    recording = traitlets.Any()
+    chosen = Several()
+    episode = traitlets.Int(0)
+    against = traitlets.Int(NO_EPISODE)
+    t = traitlets.Int(0)
+    group = traitlets.Unicode('')
+    search = traitlets.Unicode('')
+    varying = traitlets.Bool(True)
+    camera = traitlets.Unicode('')
+    picture = traitlets.Int(264)
+    window = traitlets.Tuple()
     shown = None  # the ShownEpisode
 
     def __init__(
@@ -751,11 +794,15 @@ class SensorBrowser(EpisodeSeeker, Explorer):
         self.recording = adapter.check(recording)
         self.parts = parts = SensorParts(adapter.player(), adapter.dots)
         self.episodes, self.cameras = EpisodeMenus(self, adapter.label, 225), CameraMenu(self)
-        self.player, self.picker, self.traces, self.list = parts.player, parts.picker, parts.traces, parts.picker.list
+        self.player = parts.player
+        self.picker = parts.picker
+        self.traces = parts.traces
+        self.list = parts.picker.list
         self.menus = W.VBox([self.episodes.row, self.cameras.menu])
         self.sides = columns([], [])
         self._read_recording()
-        self.episode, self.against = episode, against
+        self.episode = episode
+        self.against = against
         self._read(self.reading.first_step if t is None else t)
         self.chosen = self.chosen if chosen is None else chosen
         self._draw()

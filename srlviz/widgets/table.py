@@ -55,7 +55,8 @@ class TableBrowser(Explorer):
     """
 
     guide = 'Press a heading to sort the rows by it, and type words to see the rows that have them all.'
-    words, row = traitlets.Unicode(''), traitlets.Int(-1)
+    words = traitlets.Unicode('')
+    row = traitlets.Int(-1)
 
     def __init__(self, table: pd.DataFrame, *, words: str = '', interactive: bool | None = None):
         super().__init__(interactive)
@@ -74,7 +75,7 @@ class TableBrowser(Explorer):
         columns = []
         for k, (name, width) in enumerate(zip(self._names, widths)):
             kind = 'number' if _is_number(self.table.iloc[:, k]) else 'text'
-            columns.append(dict(label=name, kind=kind, width=f'minmax({8 * min(width, 9) + 12}px, {width}fr)'))
+            columns.append({'label': name, 'kind': kind, 'width': f'minmax({8 * min(width, 9) + 12}px, {width}fr)'})
         self.list.columns = columns
         self.list.rows = [list(cells) for cells in zip(*self._cells)]
         self.count = SafeHTML()
@@ -110,13 +111,27 @@ class TableBrowser(Explorer):
         for k, cells in enumerate(self._cells):
             texts.append([number(cells[i], 4) if isinstance(cells[i], float) else _short(cells[i]) for i in drawn])
         left = f', the first {len(drawn)} of them' if len(drawn) < len(found) else ''
-        look = dict(align='left', font=dict(color=INK, size=11), line=dict(color=GRID))
-        head = dict(values=[f'<b>{name}</b>' for name in self._names], fill=dict(color=GRID), **look)
-        cells = dict(values=texts, fill=dict(color='#ffffff'), height=22, **look)
-        fig = go.Figure(go.Table(header=head, cells=cells, columnwidth=_shares(self._cells, self._names)))
-        title = f'{len(found):,} of {self.n_rows:,} rows{left}'
-        margin = dict(l=8, r=8, t=44, b=8)
-        return style(fig.update_layout(title=title, height=110 + 22 * len(drawn), margin=margin))
+        fig = go.Figure(
+            go.Table(
+                header_values=[f'<b>{name}</b>' for name in self._names],
+                header_fill_color=GRID,
+                cells_values=texts,
+                cells_fill_color='#ffffff',
+                cells_height=22,
+                columnwidth=_shares(self._cells, self._names),
+            )
+        )
+        for part in (fig.data[0].header, fig.data[0].cells):
+            part.update(align='left', font_color=INK, font_size=11, line_color=GRID)
+        fig.update_layout(
+            title=f'{len(found):,} of {self.n_rows:,} rows{left}',
+            height=110 + 22 * len(drawn),
+            margin_l=8,
+            margin_r=8,
+            margin_t=44,
+            margin_b=8,
+        )
+        return style(fig)
 
 
 def _short(cell) -> str:

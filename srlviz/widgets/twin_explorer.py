@@ -48,7 +48,8 @@ class TwinReadings:
     """
 
     def __init__(self, answer: Answer, codes, factor: str, moment: int):
-        truth, changed = answer.truth, answer.parts['changed']
+        truth = answer.truth
+        changed = answer.parts['changed']
         of_moment = truth.index.get_level_values('episode').to_numpy() == moment
         rows = np.flatnonzero(of_moment & np.isin(changed, [factor, UNTOUCHED]))
         rows = rows[np.argsort(truth[factor].to_numpy()[rows], kind='stable')]
@@ -114,8 +115,11 @@ class TwinExplorer(Explorer):
 
     verb = 'compare twins'
     guide = 'Each column sets one factor and nothing else: “reads” should follow it, and “others move” stay pale.'
-    factor, method, second = (traitlets.Unicode('') for _ in range(3))
-    moment, t = (traitlets.Int(0, min=0) for _ in range(2))
+    factor = traitlets.Unicode('')
+    method = traitlets.Unicode('')
+    second = traitlets.Unicode('')
+    moment = traitlets.Int(0, min=0)
+    t = traitlets.Int(0, min=0)
 
     def __init__(
         self,
@@ -180,7 +184,8 @@ class TwinExplorer(Explorer):
 
     @traitlets.validate('factor', 'method', 'second', 'moment')
     def _is_known(self, proposal):
-        name, value = proposal['trait'].name, proposal['value']
+        name = proposal['trait'].name
+        value = proposal['value']
         if name == 'moment':
             return value % len(self.moments(self.factor)) if self.factor else value
         known = self.factors if name == 'factor' else [*self.answers]
@@ -204,7 +209,7 @@ class TwinExplorer(Explorer):
         "Do what the page asks for"
         if content['kind'] != 'set':
             return
-        name = dict(agent='method', episode='moment').get(content['name'], content['name'])
+        name = {'agent': 'method', 'episode': 'moment'}.get(content['name'], content['name'])
         if name == 't':  # the page has drawn it
             with self.quietly():
                 self.t = int(content['value'])
@@ -228,30 +233,32 @@ class TwinExplorer(Explorer):
             uris = [frame_uri(frame) for frame in frames]
             aspect = frames[0].shape[0] / frames[0].shape[1]
             tips = [f'{self.factor} is {value:g}' for value in first.value]
-            world.append(dict(kind='images', name='picture', cells=uris, aspect=aspect, pixelated=True, tips=tips))
+            world.append(
+                {'kind': 'images', 'name': 'picture', 'cells': uris, 'aspect': aspect, 'pixelated': True, 'tips': tips}
+            )
         values = [f'{value:g}' for value in first.value]
         own = [f'was {value}' if i == first.own else f'set to {value}' for i, value in enumerate(values)]
-        blocks = [dict(title='', words='', bands=[*world, dict(kind='text', name='', cells=own)])]
+        blocks = [{'title': '', 'words': '', 'bands': [*world, {'kind': 'text', 'name': '', 'cells': own}]}]
         blocks += [self._block(name) for name in self.shown]
-        return dict(
-            title=f'{self.factor} is set, and nothing else: who notices?',
-            blocks=blocks,
-            columns=values,
-            axis=self.factor,
-            cell=_CELL,
-            gutter=_GUTTER,
-            factors=[dict(name=name, label=pretty(name)) for name in self.factors],
-            factor=self.factor,
-            agents=[*self.answers],
-            agent=self.method,
-            second=self.second,
-            roles=dict(agent='Representation', factor='Set', next='Next moment'),
-            episode=self.moment,
-            t=self.t,
-            words=f'Moment {self.moment + 1} of {len(self.moments(self.factor))}: only {self.factor} differs.',
-            note='A frame marks the value that was set, a dot the reading; blue are readings of other factors, and '
+        return {
+            'title': f'{self.factor} is set, and nothing else: who notices?',
+            'blocks': blocks,
+            'columns': values,
+            'axis': self.factor,
+            'cell': _CELL,
+            'gutter': _GUTTER,
+            'factors': [{'name': name, 'label': pretty(name)} for name in self.factors],
+            'factor': self.factor,
+            'agents': [*self.answers],
+            'agent': self.method,
+            'second': self.second,
+            'roles': {'agent': 'Representation', 'factor': 'Set', 'next': 'Next moment'},
+            'episode': self.moment,
+            't': self.t,
+            'words': f'Moment {self.moment + 1} of {len(self.moments(self.factor))}: only {self.factor} differs.',
+            'note': 'A frame marks the value that was set, a dot the reading; blue are readings of other factors, and '
             'codes, that move though only this was set: the darker, the further (darkest: 2 standard deviations).',
-        )
+        }
 
     def _block(self, name: str) -> dict:
         "What the screen has of a representation"
@@ -261,22 +268,32 @@ class TwinExplorer(Explorer):
         distinct = np.unique(r.value)
         is_whole = (distinct == np.round(distinct)).all() and high - low < _N_BINS
         centres = np.arange(np.floor(low), np.ceil(high) + 1) if is_whole else np.linspace(low, high, _N_BINS)
-        place = lambda x: np.abs(np.asarray(x, float)[:, None] - centres).argmin(1).tolist()
-        reads = dict(
-            kind='heat',
-            name='reads',
-            labels=[f'{x:.3g}' for x in centres[::-1]],
-            cells=[[0.0] * len(centres)] * len(r.value),
-            truth=[len(centres) - 1 - i for i in place(r.value)],
-            chosen=[len(centres) - 1 - i for i in place(r.reading)],
-            right=[0] * len(r.value),
-            tips=[f'set to {a:.3g}, read as {b:.3g}' for a, b in zip(r.value, r.reading)],
-        )
+
+        def place(x):
+            "Row of each value in the scene, the largest on top"
+            nearest = np.abs(np.asarray(x, float)[:, None] - centres).argmin(1)
+            return (len(centres) - 1 - nearest).tolist()
+
+        reads = {
+            'kind': 'heat',
+            'name': 'reads',
+            'labels': [f'{x:.3g}' for x in centres[::-1]],
+            'cells': [[0.0] * len(centres)] * len(r.value),
+            'truth': place(r.value),
+            'chosen': place(r.reading),
+            'right': [0] * len(r.value),
+            'tips': [f'set to {a:.3g}, read as {b:.3g}' for a, b in zip(r.value, r.reading)],
+        }
         bands = [reads]
         for title, rows in {'others move': r.others, 'codes move': r.moving}.items():
-            if rows:
-                bands.append(_moves(title, {(f'code {k}' if isinstance(k, int) else k): v for k, v in rows.items()}))
-        return dict(title=pretty(name), words=_sentence(answer, self.factor), bands=bands)
+            if not rows:
+                continue
+            names = [f'code {k}' if isinstance(k, int) else k for k in rows]
+            moves = np.stack([*rows.values()], 1)  # (n_twins, n_rows), in standard deviations
+            tips = [', '.join(f'{k} {x:+.2f}' for k, x in zip(names, twin)).replace('-', '−') for twin in moves]
+            cells = np.clip(np.abs(moves) / 2, 0, 1).round(4).tolist()  # 2 standard deviations are darkest
+            bands.append({'kind': 'heat', 'name': title, 'labels': names, 'cells': cells, 'tips': tips})
+        return {'title': pretty(name), 'words': _sentence(answer, self.factor), 'bands': bands}
 
     def _draw(self):
         self.view.scene = self.scene()
@@ -288,14 +305,6 @@ class TwinExplorer(Explorer):
             found = [TwinReadings(*self._of(name), self.factor, moment) for moment in self.moments(self.factor)]
             series[pretty(name)] = [(r.value, r.reading) for r in found]
         return plot_readings(series, factor=self.factor)
-
-
-def _moves(title: str, rows: Mapping[str, np.ndarray]) -> dict:
-    "A band of movements in standard deviations"
-    table = np.stack([*rows.values()], 1)
-    tips = [', '.join(f'{name} {x:+.2f}' for name, x in zip(rows, line)).replace('-', '−') for line in table]
-    cells = np.clip(np.abs(table) / 2, 0, 1).round(4).tolist()
-    return dict(kind='heat', name=title, labels=[*rows], cells=cells, tips=tips)
 
 
 def _parts_of(results: Results):

@@ -61,10 +61,10 @@ class PageLibrary(anywidget.AnyWidget):
         return cls._sent[name]
 
 
-LIBRARIES = dict(
-    plotly=_PLOTLY.read_bytes,
-    scatterplot=lambda: asset('vendor/regl_scatterplot.js').encode(),
-)  # name -> function that reads it
+LIBRARIES = {
+    'plotly': _PLOTLY.read_bytes,
+    'scatterplot': lambda: asset('vendor/regl_scatterplot.js').encode(),
+}  # name -> function that reads it
 
 # %% ../../nbs/08_widgets/01_views.ipynb #ede16be0
 class PictureView(anywidget.AnyWidget):
@@ -102,7 +102,8 @@ class PictureView(anywidget.AnyWidget):
 
     def draw_now(self):
         """Draw what waits until the view is seen."""
-        draw, self._waiting = self._waiting, None
+        draw = self._waiting
+        self._waiting = None
         if draw is not None:
             draw()
 
@@ -135,7 +136,7 @@ def _changed_parts(previous: tuple[list[str], str], now: tuple[list[str], str]) 
     size = sum(map(len, traces.values())) + len(layout)
     if size > sum(map(len, now[0])) / 2 + len(now[1]):
         return None
-    return dict(traces=traces, layout=layout)
+    return {'traces': traces, 'layout': layout}
 
 # %% ../../nbs/08_widgets/01_views.ipynb #abc18bdf
 class _FigureTrait(traitlets.Instance):
@@ -188,10 +189,14 @@ class PlotView(PictureView):
     config = traitlets.Dict().tag(sync=True)
     inks = traitlets.Dict(INKS).tag(sync=True)
     label = traitlets.Unicode('plot').tag(sync=True)
-    clicked, region = (traitlets.Dict().tag(sync=True) for _ in range(2))
+    clicked = traitlets.Dict().tag(sync=True)
+    region = traitlets.Dict().tag(sync=True)
     regions = traitlets.Bool(False).tag(sync=True)
-    selected, box = (traitlets.List().tag(sync=True) for _ in range(2))
-    cursor, hovered, preview = (traitlets.Int(None, allow_none=True).tag(sync=True) for _ in range(3))
+    selected = traitlets.List().tag(sync=True)
+    box = traitlets.List().tag(sync=True)
+    cursor = traitlets.Int(None, allow_none=True).tag(sync=True)
+    hovered = traitlets.Int(None, allow_none=True).tag(sync=True)
+    preview = traitlets.Int(None, allow_none=True).tag(sync=True)
     scrub = traitlets.Bool(False).tag(sync=True)
     channel = traitlets.Unicode('').tag(sync=True)
     dark = traitlets.Bool(False).tag(sync=True)
@@ -217,7 +222,9 @@ class PlotView(PictureView):
         A view that is not seen, as in a hidden tab, is drawn once it is seen again, or once `figure` is read.
         """
         if key is None or key != self._drawn_for:
-            self._plot, self._shapes, self._drawn_for = plot, None, key
+            self._plot = plot
+            self._shapes = None
+            self._drawn_for = key
             self.when_seen(self._draw)
 
     def mark(self, shapes: Callable[[go.Figure], list]):
@@ -226,7 +233,8 @@ class PlotView(PictureView):
         self.when_seen(self._draw)
 
     def _draw(self):
-        plot, shapes = self._plot, self._shapes
+        plot = self._plot
+        shapes = self._shapes
         self._plot = self._shapes = None
         if plot is not None:
             key, self._drawn_for = self._drawn_for, None  # if it fails, the next call tries again
@@ -238,7 +246,8 @@ class PlotView(PictureView):
 
     def _send_parts(self, parts: tuple[list[str], str]):
         """Keep the whole figure as state, for pages that open later, and send the changes to a page that shows it."""
-        previous, self._parts = self._parts, parts
+        previous = self._parts
+        self._parts = parts
         self._seq += 1
         changed = _changed_parts(previous, self._parts) if self._live else None
         if changed is None:
@@ -304,7 +313,13 @@ def factor_row(factor, group: str = '') -> dict:
     factor : a `Factor`, or a row of `Recording.factor_table`; values of a category are shown by its names
     group : heading of the row
     """
-    return dict(name=factor.name, group=group, unit=factor.unit, label=factor.label, names=list(factor.names))
+    return {
+        'name': factor.name,
+        'group': group,
+        'unit': factor.unit,
+        'label': factor.label,
+        'names': list(factor.names),
+    }
 
 # %% ../../nbs/08_widgets/01_views.ipynb #1c729000
 class Numbers:
@@ -323,7 +338,7 @@ class Numbers:
 
     def info(self, id: int) -> dict:
         """Return the number of rows, of columns, and of rows in a block."""
-        return dict(id=id, n=self.n, width=self.width, block=self.block)
+        return {'id': id, 'n': self.n, 'width': self.width, 'block': self.block}
 
     def rows(self, k: int) -> bytes:
         """Return block k as float32 bytes, row by row."""
@@ -359,7 +374,7 @@ def _source(frames, n: int | None, value: int) -> dict:
     chunk = int(np.clip(1_100_000 // max(height * width, 1), 1, 32))
     columns = max(1, min(8, 8192 // max(width, 1), chunk))
     start = int(np.clip(value, 0, n - 1))
-    return dict(n=n, start=start, width=width, height=height, chunk=chunk, columns=columns)
+    return {'n': n, 'start': start, 'width': width, 'height': height, 'chunk': chunk, 'columns': columns}
 
 # %% ../../nbs/08_widgets/01_views.ipynb #31cdeedc
 class FramePlayer(anywidget.AnyWidget):
@@ -385,18 +400,21 @@ class FramePlayer(anywidget.AnyWidget):
     fps = traitlets.Float(15.0).tag(sync=True)
     speed = traitlets.Float(1.0).tag(sync=True)
     zoom = traitlets.Float(2.0).tag(sync=True)
-    source = traitlets.Dict(dict(id=0, n=0, start=0, width=1, height=1, chunk=32, columns=8, label='')).tag(sync=True)
-    marks = traitlets.Dict(dict(names=[], labels=[], colors=[], lines=[])).tag(sync=True)
+    source = traitlets.Dict(
+        {'id': 0, 'n': 0, 'start': 0, 'width': 1, 'height': 1, 'chunk': 32, 'columns': 8, 'label': ''}
+    ).tag(sync=True)
+    marks = traitlets.Dict({'names': [], 'labels': [], 'colors': [], 'lines': []}).tag(sync=True)
     show_marks = traitlets.Bool(True).tag(sync=True)
     table = traitlets.List().tag(sync=True)
-    numbers = traitlets.Dict(dict(id=0, n=0, width=0, block=1)).tag(sync=True)
+    numbers = traitlets.Dict({'id': 0, 'n': 0, 'width': 0, 'block': 1}).tag(sync=True)
     picked = traitlets.Unicode('').tag(sync=True)
     note = traitlets.Unicode('').tag(sync=True)
     channel = traitlets.Unicode('').tag(sync=True)
     preview = traitlets.Int(None, allow_none=True).tag(sync=True)
     seeks = traitlets.Int(0).tag(sync=True)  # number of seeks by the kernel
     seeks_seen = traitlets.Int(0).tag(sync=True)  # the last one that the page has received
-    frames, rows = None, Numbers()
+    frames = None
+    rows = Numbers()
 
     def __init__(self, frames=None, **traits):
         super().__init__(**{'channel': uuid4().hex} | traits)
@@ -418,13 +436,14 @@ class FramePlayer(anywidget.AnyWidget):
         marks = [] if xy is None else [np.asarray(xy, np.float32).reshape(len(xy), -1)]
         lines = [] if xy is None else _mark_lines(np.asarray(xy))
         with self.hold_sync():
-            self.frames, self.playing = frames, False
+            self.frames = frames
+            self.playing = False
             self.seeks += 1
-            self.source = _source(frames, n, value) | dict(id=self.source['id'] + 1, label=label)
+            self.source = _source(frames, n, value) | {'id': self.source['id'] + 1, 'label': label}
             self.value = self.source['start']
             self.rows = Numbers(*marks, *([] if table_values is None else [table_values]))
             self.numbers = self.rows.info(self.numbers['id'] + 1)
-            self.marks = dict(names=list(names), labels=list(labels or names), colors=list(colors), lines=lines)
+            self.marks = {'names': list(names), 'labels': list(labels or names), 'colors': list(colors), 'lines': lines}
             self.table = list(table)
 
     def seek(self, t: int):

@@ -167,7 +167,7 @@ class FactorBars(anywidget.AnyWidget):
     pressed = traitlets.Dict().tag(sync=True)
     label = traitlets.Unicode('histograms of factors; a bar filters the steps').tag(sync=True)
 
-
+# %% ../../nbs/08_widgets/10_workbench.ipynb #4b4d6604
 class StepFilter(Quiet, traitlets.HasTraits):
     """Filters of steps by histograms, and their bars.
 
@@ -180,8 +180,10 @@ class StepFilter(Quiet, traitlets.HasTraits):
     either); factor (shown in any case); passing (after the number of steps that pass: 'of 721 lassoed steps pass').
     """
 
-    filters, steps = traitlets.Dict(), traitlets.Instance(Steps, allow_none=True)
-    factor, passing = traitlets.Unicode(''), traitlets.Unicode('')
+    filters = traitlets.Dict()
+    steps = traitlets.Instance(Steps, allow_none=True)
+    factor = traitlets.Unicode('')
+    passing = traitlets.Unicode('')
 
     def __init__(self, recording: Recording, names: Sequence[str] = ()):
         super().__init__()
@@ -203,7 +205,8 @@ class StepFilter(Quiet, traitlets.HasTraits):
             raise traitlets.TraitError(str(problem)) from None
 
     def _on_press(self, change):
-        name, bins = change['new'].get('name'), change['new'].get('bins')
+        name = change['new'].get('name')
+        bins = change['new'].get('bins')
         chosen = set(self.filters.get(name, ()))
         if not bins:
             chosen = set()
@@ -267,11 +270,17 @@ class StepFilter(Quiet, traitlets.HasTraits):
             if bins is None:
                 continue
             some = self.histograms.counts(name, self.filters, self.lasso)
-            texts = dict(
-                name=name, label=self.histograms.factors[name].label, words=list(bins.words), ends=list(bins.ends)
+            rows.append(
+                {
+                    'name': name,
+                    'label': self.histograms.factors[name].label,
+                    'words': list(bins.words),
+                    'ends': list(bins.ends),
+                    'all': bins.counts().tolist(),
+                    'some': some.tolist(),
+                    'chosen': self.filters.get(name, []),
+                }
             )
-            counts = dict(all=bins.counts().tolist(), some=some.tolist(), chosen=self.filters.get(name, []))
-            rows.append(texts | counts)
         self.bars.rows = rows
 
 # %% ../../nbs/08_widgets/10_workbench.ipynb #bdfbfd6a
@@ -325,23 +334,6 @@ def _make_board(scores, answers: Mapping, recording, rows, columns, interactive)
     recording = recording if others else None  # no step of it would be opened
     return ScoreBoard(scores, by_cell, recording, rows=rows, columns=columns, interactive=interactive)
 
-
-def _make_map(maps, answers: Mapping, recording, interactive) -> Explorer | None:
-    "Make the map of codes, with the answers of probes as colours; None without maps."
-    if maps is None:
-        return None
-    probes = {name: a for name, a in answers.items() if _question(a) == 'probe'}
-    return CodesExplorer(maps, recording, answers=probes, interactive=interactive)
-
-
-def _make_matrix(answers: Mapping, codes: Mapping, recording, interactive) -> Explorer | None:
-    "Make the matrix of QEDR; None if no answer is one."
-    found = {str(name): a for name, a in answers.items() if _question(a) == 'qedr'}
-    if not found:
-        return None
-    known = {name: codes[name] for name in found if name in codes}
-    return QEDRMatrix(found, known or None, recording, interactive=interactive)
-
 # %% ../../nbs/08_widgets/10_workbench.ipynb #67eb9b1e
 def _method_offered(name: str, offered: Sequence[str]) -> str:
     "Return the name of a method among those offered: the same, or one of the same method; '' for none."
@@ -379,12 +371,7 @@ class _MethodLink:
             self.is_following = False
 
 # %% ../../nbs/08_widgets/10_workbench.ipynb #f6da85a5
-_DETAILS = dict(Scores='Predictions', Map='Moment', Matrix='Steps')  # tab of the left pane -> that of its details
-
-
-def _title(explorer: Explorer) -> str:
-    "Name an explorer by its class: 'Score board'."
-    return re.sub(r'(?<=[a-z])(?=[A-Z])', ' ', type(explorer).__name__).capitalize()
+_DETAILS = {'Scores': 'Predictions', 'Map': 'Moment', 'Matrix': 'Steps'}  # tab of the left pane -> that of its details
 
 
 class Workbench(Explorer):
@@ -411,9 +398,15 @@ class Workbench(Explorer):
     guide = (
         'Press a cell, a point or a bar, or lasso points: all panes show these steps, so you see where the codes fail.'
     )
-    left, right, factor, task = (traitlets.Unicode('') for _ in range(4))
-    episode, t = traitlets.Int(0), traitlets.Int(0)
-    steps, tags, filters = traitlets.Instance(Steps, allow_none=True), traitlets.Dict(), traitlets.Dict()
+    left = traitlets.Unicode('')
+    right = traitlets.Unicode('')
+    factor = traitlets.Unicode('')
+    task = traitlets.Unicode('')
+    episode = traitlets.Int(0)
+    t = traitlets.Int(0)
+    steps = traitlets.Instance(Steps, allow_none=True)
+    tags = traitlets.Dict()
+    filters = traitlets.Dict()
 
     def __init__(
         self,
@@ -433,15 +426,23 @@ class Workbench(Explorer):
         ready = [x for x in (scores, answers, recording, *explorers) if isinstance(x, W.Widget)]
         if ready:
             scores = answers = recording = None
-        self.data = dict(scores=scores, answers=_named_answers(answers), recording=recording, maps=maps)
-        self.data |= dict(codes=_checked_codes(codes, recording), rows=rows, columns=columns)
+        self.data = {
+            'scores': scores,
+            'answers': _named_answers(answers),
+            'recording': recording,
+            'maps': maps,
+            'codes': _checked_codes(codes, recording),
+            'rows': rows,
+            'columns': columns,
+        }
         self.explorers = self._make_explorers()
         self.ready = []  # names of the tabs whose explorers were given
         self._add_ready(ready, panes or {})
         if not self.explorers:
             raise ValueError("a workbench needs scores, answers, a recording with maps, or explorers to arrange")
         self.map = next((e for e in self.explorers.values() if isinstance(e, CodesExplorer)), None)
-        self.recording = self._find_recording()
+        recordings = [recording, *(getattr(e, 'recording', None) for e in self.explorers.values())]
+        self.recording = next((r for r in recordings if isinstance(r, Recording)), None)
         self.filter = None
         if self.map is not None:
             self.filter = StepFilter(self.map.recording, histograms)
@@ -454,40 +455,50 @@ class Workbench(Explorer):
     def of_results(cls, results: Results, **options) -> 'Workbench':
         """Open the probes of results about one recording beside the map of their codes."""
         codes = results.codes
-        options = dict(maps=code_maps(codes) or None, codes=codes) | options
+        options = {'maps': code_maps(codes) or None, 'codes': codes} | options
         return cls(*labelled_probes(results), results.recording, **options)
 
     def _make_explorers(self) -> dict[str, Explorer]:
         "Make the explorers of the data, by the name of their tab."
-        data, interactive = self.data, self.interactive
+        data = self.data
+        interactive = self.interactive
         recording = data['recording']
         if data['maps'] is not None and recording is None:
             raise ValueError("recording: a map of codes needs the recording that was encoded")
-        made = dict(
-            Scores=_make_board(data['scores'], data['answers'], recording, data['rows'], data['columns'], interactive),
-            Map=_make_map(data['maps'], data['answers'], recording, interactive),
-            Matrix=_make_matrix(data['answers'], data['codes'], recording, interactive),
-        )
-        if recording is not None and made['Map'] is None:  # the map has a moment of its own
+        probes = {}
+        qedr = {}
+        for name, answer in data['answers'].items():
+            if _question(answer) == 'probe':
+                probes[name] = answer
+            elif _question(answer) == 'qedr':
+                qedr[str(name)] = answer
+        made = {}
+        board = _make_board(data['scores'], data['answers'], recording, data['rows'], data['columns'], interactive)
+        if board is not None:
+            made['Scores'] = board
+        if data['maps'] is not None:
+            made['Map'] = CodesExplorer(data['maps'], recording, answers=probes, interactive=interactive)
+        if qedr:
+            codes = {name: data['codes'][name] for name in qedr if name in data['codes']}
+            made['Matrix'] = QEDRMatrix(qedr, codes or None, recording, interactive=interactive)
+        if recording is not None and 'Map' not in made:  # the map has a moment of its own
             made['Moment'] = Moment(recording, interactive=interactive)
-        return {name: explorer for name, explorer in made.items() if explorer is not None}
+        return made
 
     def _add_ready(self, explorers: Sequence[Explorer], panes: Mapping[str, Explorer]):
         "Add ready explorers, under names that are not taken."
         if not isinstance(panes, Mapping):
             raise ValueError(f"panes is a mapping from names of tabs to explorers; got {type(panes).__name__}")
-        named = [*((_title(e), e) for e in explorers), *panes.items()]
-        for name, explorer in named:
+        named = []
+        for explorer in explorers:
+            title = re.sub(r'(?<=[a-z])(?=[A-Z])', ' ', type(explorer).__name__).capitalize()  # 'Score board'
+            named.append((title, explorer))
+        for name, explorer in [*named, *panes.items()]:
             if not isinstance(explorer, W.Widget):
                 raise ValueError(f"panes: {name!r} is a {type(explorer).__name__}; expected an explorer")
             name = unique_name(name, self.explorers)
             self.explorers[name] = explorer
             self.ready.append(name)
-
-    def _find_recording(self) -> Recording | None:
-        "Return the recording of the data, or of the first explorer that has one."
-        found = [self.data['recording'], *(getattr(e, 'recording', None) for e in self.explorers.values())]
-        return next((r for r in found if isinstance(r, Recording)), None)
 
     def _link(self):
         "Link the explorers, the filter and this."
@@ -513,7 +524,8 @@ class Workbench(Explorer):
 
     def _arrange(self):
         "Put the columns of the explorers into the panes."
-        left, right = {}, {}
+        left = {}
+        right = {}
         for name, explorer in self.explorers.items():
             bars = self.filter.bars if explorer is self.map else None
             data, detail = split_columns(explorer, bars)
@@ -524,7 +536,8 @@ class Workbench(Explorer):
             if detail is not None:
                 right[_DETAILS.get(name, f'{name}: details')] = detail
         if not left:
-            left, right = right, {}
+            left = right
+            right = {}
         elif not right and len(left) > 1:  # explorers in one piece, side by side
             name = list(left)[-1]
             right[name] = left.pop(name)
@@ -560,7 +573,8 @@ class Workbench(Explorer):
     def seek(self, episode: int, t: int = 0):
         """Go to a step."""
         with self.hold_trait_notifications():
-            self.episode, self.t = int(episode), int(t)
+            self.episode = int(episode)
+            self.t = int(t)
 
     def to_recording(self) -> Recording:
         """Return the selected steps as a recording; see `Steps.to_recording`."""
@@ -636,20 +650,20 @@ _KEPT = (  # traits of explorers that are saved, in the order in which they are 
     'colour',
     'cell',
 )
-_STATE: dict[str, Field] = dict(
-    format=(lambda x: x == _FORMAT, repr(_FORMAT)),
-    version=(lambda x: x in (1, 2), '1 or 2'),
-    recording=TEXT,
-    fingerprint=TEXT,
-    left=TEXT,
-    right=TEXT,
-    episode=COUNT,
-    t=COUNT,
-    steps=(lambda x: x is None or isinstance(x, list), 'a list of runs, or null'),
-    tags=TABLE,
-    filters=TABLE,
-    explorers=TABLE,
-)
+_STATE: dict[str, Field] = {
+    'format': (lambda x: x == _FORMAT, repr(_FORMAT)),
+    'version': (lambda x: x in (1, 2), '1 or 2'),
+    'recording': TEXT,
+    'fingerprint': TEXT,
+    'left': TEXT,
+    'right': TEXT,
+    'episode': COUNT,
+    't': COUNT,
+    'steps': (lambda x: x is None or isinstance(x, list), 'a list of runs, or null'),
+    'tags': TABLE,
+    'filters': TABLE,
+    'explorers': TABLE,
+}
 
 
 def _is_kept(value) -> bool:
@@ -661,26 +675,27 @@ def _is_kept(value) -> bool:
 
 def _state(workbench: Workbench) -> dict:
     "Return what a workbench shows and what is selected in it."
-    recording, filter = workbench.recording, workbench.filter
+    recording = workbench.recording
+    filter = workbench.filter
     steps = workbench.steps if filter is None else filter.lasso  # the filters are saved beside them
     explorers = {}
     for name, explorer in workbench.explorers.items():
         kept = {k: getattr(explorer, k) for k in _KEPT if explorer.has_trait(k)}
         explorers[name] = {k: v for k, v in kept.items() if _is_kept(v)}
-    return dict(
-        format=_FORMAT,
-        version=2,
-        recording='' if recording is None else recording.name,
-        fingerprint='' if recording is None else recording.fingerprint(),
-        left=workbench.left,
-        right=workbench.right,
-        episode=workbench.episode,
-        t=workbench.t,
-        steps=None if steps is None else steps.runs(),
-        tags={name: steps.runs() for name, steps in workbench.tags.items()},
-        filters={name: list(bins) for name, bins in workbench.filters.items()},
-        explorers=explorers,
-    )
+    return {
+        'format': _FORMAT,
+        'version': 2,
+        'recording': '' if recording is None else recording.name,
+        'fingerprint': '' if recording is None else recording.fingerprint(),
+        'left': workbench.left,
+        'right': workbench.right,
+        'episode': workbench.episode,
+        't': workbench.t,
+        'steps': None if steps is None else steps.runs(),
+        'tags': {name: steps.runs() for name, steps in workbench.tags.items()},
+        'filters': {name: list(bins) for name, bins in workbench.filters.items()},
+        'explorers': explorers,
+    }
 
 
 def _read_state(path: Path, recording: Recording | None) -> dict:
@@ -730,11 +745,11 @@ def _apply_state(workbench: Workbench, state: Mapping):
     for side, tab in zip(workbench.panes, (state['left'], state['right'])):
         side.shown = tab
 
-
+# %% ../../nbs/08_widgets/10_workbench.ipynb #6969acb0
 def _save_data(workbench: Workbench, folder: Path) -> dict:
     "Save the data of a workbench; return what was saved, for `workbench.json`."
     data = workbench.data
-    saved = dict(rows=data['rows'], columns=data['columns'], answers=[], codes=[])
+    saved = {'rows': data['rows'], 'columns': data['columns'], 'answers': [], 'codes': []}
     if data['recording'] is not None:
         data['recording'].save(folder / 'recording')
     if data['scores'] is not None:
@@ -754,13 +769,19 @@ def _save_data(workbench: Workbench, folder: Path) -> dict:
         write_npz(folder / 'codes.npz', arrays)
     return saved | {k: data[k] is not None for k in ('recording', 'scores', 'maps')}
 
-
+# %% ../../nbs/08_widgets/10_workbench.ipynb #785dd977
 _FLAG: Field = (lambda x: isinstance(x, bool), 'true or false')
 _NAMES: Field = (lambda x: TEXT[0](x) or TEXTS[0](x), 'text, or a list of texts')
 _KEYS: Field = (lambda x: isinstance(x, list) and all(TEXTS[0](k) and k for k in x), 'a list of lists of texts')
-_DATA: dict[str, Field] = dict(
-    rows=_NAMES, columns=_NAMES, answers=_KEYS, codes=TEXTS, recording=_FLAG, scores=_FLAG, maps=_FLAG
-)
+_DATA: dict[str, Field] = {
+    'rows': _NAMES,
+    'columns': _NAMES,
+    'answers': _KEYS,
+    'codes': TEXTS,
+    'recording': _FLAG,
+    'scores': _FLAG,
+    'maps': _FLAG,
+}
 
 
 def load_workbench(folder: str | Path, interactive: bool | None = None) -> Workbench:
@@ -781,10 +802,18 @@ def load_workbench(folder: str | Path, interactive: bool | None = None) -> Workb
     maps = load_maps(inside(folder, 'maps.npz')) if data['maps'] else None
     answers = _load_answers(folder, data['answers'], path)
     codes = _load_codes(folder, data['codes'], recording, path)
-    names = {k: v if isinstance(v, str) else tuple(v) for k, v in data.items() if k in ('rows', 'columns')}
+    names = {k: data[k] if isinstance(data[k], str) else tuple(data[k]) for k in ('rows', 'columns')}
     with reading(path, 'a workbench'):
-        found = dict(maps=maps, codes=codes, interactive=interactive)
-        workbench = Workbench(scores, answers, recording, **found, **names)
+        workbench = Workbench(
+            scores,
+            answers,
+            recording,
+            maps=maps,
+            codes=codes,
+            rows=names['rows'],
+            columns=names['columns'],
+            interactive=interactive,
+        )
     workbench.restore(folder)
     return workbench
 

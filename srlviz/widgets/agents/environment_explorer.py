@@ -91,8 +91,11 @@ class _Rollouts:
                 raise ValueError(f"policies: {name!r} is the name of a built-in policy; rename yours")
         self.policies = dict(policies)
         self.n = n
-        self.flat, self.env, self.max_steps = flat, env, max_steps
-        self.played, self._worlds = {}, {}
+        self.flat = flat
+        self.env = env
+        self.max_steps = max_steps
+        self.played = {}
+        self._worlds = {}
 
     @property
     def names(self) -> list[str]:
@@ -148,14 +151,15 @@ def step_table(rollout: Rollout, factors: Sequence[Factor]) -> tuple[list[dict],
     -------
     rows, values : as `FramePlayer.show` takes them; values (T + 1, n_rows)
     """
-    rewards, truth = rollout.episode.rewards, with_end(*rollout).factors
-    rows = [dict(name=name, group='This step', unit='') for name in ('reward', 'return so far')]
+    rewards = rollout.episode.rewards
+    truth = with_end(*rollout).factors
+    rows = [{'name': name, 'group': 'This step', 'unit': ''} for name in ('reward', 'return so far')]
     values = [np.r_[rewards, np.nan], np.r_[0, rewards.cumsum()]]
     sizes = Counter(f.group for f in factors)
     for f in factors:
         if not f.group or sizes[f.group] <= _MAX_GROUP_SIZE:
             row = factor_row(f, pretty(f.group) if f.group else HIDDEN)
-            rows.append(row | dict(words=f.label.rpartition(': ')[2] if f.group and ': ' in f.label else f.name))
+            rows.append(row | {'words': f.label.rpartition(': ')[2] if f.group and ': ' in f.label else f.name})
             values.append(np.asarray(truth[f.name], float))
     return rows, np.stack(values, 1).astype(np.float32)
 
@@ -198,11 +202,12 @@ class _RolloutView:
         self.player = WorldPlayer(fps=4.0, zoom=1)
         self.help = SafeHTML()
         label = 'return, rewards, hidden state and observation over the steps; click or drag to move the picture'
-        self.plot = PlotView(scrub=True, channel=self.player.channel, config=dict(displayModeBar=False), label=label)
+        self.plot = PlotView(scrub=True, channel=self.player.channel, config={'displayModeBar': False}, label=label)
 
     def show(self, env: gymnasium.Env, rollout: Rollout, t: int, *, reveal: bool, label: str):
         """Show the frames of a rollout at step t, and the table of its steps."""
-        film, n = _film(env, rollout, reveal), len(rollout.episode) + 1
+        film = _film(env, rollout, reveal)
+        n = len(rollout.episode) + 1
         rows, values = step_table(rollout, factor_list(env) if reveal else [])
         self.player.show(film, n=n, value=min(t, n - 1), label=label, table=rows, table_values=values)
         without = '' if film is not None else Markup("<p>No pictures: its render_mode is not 'rgb_array'.</p>")
@@ -228,16 +233,16 @@ class _RolloutMenus:
     """
 
     def __init__(self, tasks: TaskMenu | None, policies: Sequence[str]):
-        style = dict(description_width='62px')
+        style = {'description_width': '62px'}
         self.tasks = tasks
         self.policy = menu('Policy', policies, 242, style=style)
         self.episode = menu('Episode', (), 300, style=style)
         self.factor = menu('Hidden', [('all', '')], 242, style=style)
         self.against = menu('Compare', [('nothing', '')], 242, style=style, tooltip='compare with another return')
         self.seed = W.BoundedIntText(
-            0, min=0, max=2**31 - 1, description='Seed', layout=dict(width='158px'), style=style
+            0, min=0, max=2**31 - 1, description='Seed', layout={'width': '158px'}, style=style
         )
-        self.reveal = W.Checkbox(description='show hidden state', indent=False, layout=dict(width='158px'))
+        self.reveal = W.Checkbox(description='show hidden state', indent=False, layout={'width': '158px'})
         self.parts = [row(self.policy, self.seed), row(self.episode, self.reveal), row(self.factor), row(self.against)]
 
     @property
@@ -289,10 +294,16 @@ class EnvironmentExplorer(Explorer):
     guide = (
         'Press play or drag in the strips to see what the agent observes, beside the hidden state it has to remember.'
     )
-    task, policy, factor = traitlets.Unicode(''), traitlets.Unicode('random'), traitlets.Unicode('')
-    seed, episode, t, reveal = traitlets.Int(0, min=0), traitlets.Int(0), traitlets.Int(0), traitlets.Bool(True)
+    task = traitlets.Unicode('')
+    policy = traitlets.Unicode('random')
+    factor = traitlets.Unicode('')
+    seed = traitlets.Int(0, min=0)
+    episode = traitlets.Int(0)
+    t = traitlets.Int(0)
+    reveal = traitlets.Bool(True)
     against = traitlets.Union([traitlets.Unicode(), traitlets.Int()], default_value='')
-    player, plot = property(lambda self: self.view.player), property(lambda self: self.view.plot)
+    player = property(lambda self: self.view.player)
+    plot = property(lambda self: self.view.plot)
     env = property(lambda self: self.rollouts.world(self.task, self.policy))
     rollout = property(lambda self: self.rollouts.of(self.task, self.policy, self.seed)[self.episode])
     played = property(lambda self: self.rollouts.played)
@@ -321,12 +332,22 @@ class EnvironmentExplorer(Explorer):
         if env is None:
             tasks = TaskMenu(make_world(task).unwrapped, lambda chosen: self.set_trait('task', chosen))
         else:
-            tasks, task = None, task_of(env.unwrapped)
+            tasks = None
+            task = task_of(env.unwrapped)
         self.menus = _RolloutMenus(tasks, self.rollouts.names)
-        self.task, self.policy, self.seed, self.reveal = task, policy, seed, reveal
+        self.task = task
+        self.policy = policy
+        self.seed = seed
+        self.reveal = reveal
         left = [*([row(*tasks.parts)] if tasks else []), self.view.help, self.status, self.player]
-        self.children = [columns(left, [*self.menus.parts, self.plot])]
-        self._bind_parts()
+        m = self.menus
+        self.children = [columns(left, [*m.parts, self.plot])]
+        self.bind(policy=m.policy, seed=m.seed, reveal=m.reveal, factor=m.factor, against=m.against)
+        self._play_choice()  # the menu of episodes offers those that were played
+        self.share_hover(self.plot, self.player)
+        self.bind(episode=m.episode)
+        self.player.observe(lambda change: self.set_trait('t', change['new']), 'value')
+        self.on(self.player, 'picked', self._pick_factor)
         self.add_class('srlviz-environment-explorer')
         self.start_reacting()
         self.seek(episode, t)
@@ -429,16 +450,6 @@ class EnvironmentExplorer(Explorer):
         self._play_choice()
         return note
 
-    def _bind_parts(self):
-        """Play the first choice, and bind traits to menus and player."""
-        m = self.menus
-        self.bind(policy=m.policy, seed=m.seed, reveal=m.reveal, factor=m.factor, against=m.against)
-        self._play_choice()
-        self.share_hover(self.plot, self.player)
-        self.bind(episode=m.episode)
-        self.player.observe(lambda change: self.set_trait('t', change['new']), 'value')
-        self.on(self.player, 'picked', self._pick_factor)
-
     def _pick_factor(self, name: str):
         """Show the group of a factor alone."""
         for f in factor_list(self.env):
@@ -455,7 +466,7 @@ class EnvironmentExplorer(Explorer):
 
     def _look(self) -> dict:
         """Return the choices as arguments of `_plot_rollout`."""
-        return dict(reveal=self.reveal, only=self.factor, name=self.policy, against=self._others())
+        return {'reveal': self.reveal, 'only': self.factor, 'name': self.policy, 'against': self._others()}
 
     def _show(self, t: int, note: str = ''):
         """Show the current episode at a step."""

@@ -215,11 +215,12 @@ def _stack_figures(figures: Sequence[go.Figure], *, title: str = '', t: int | No
         high = min(top / inner, 1)
         fig.add_traces([_placed(trace, y, low, high) for trace in f.data])
         fig.update_layout({f'yaxis{k}': {**f.layout.yaxis.to_plotly_json(), 'domain': [low, high], 'anchor': 'x'}})
-        move = lambda part: {**part.to_plotly_json(), 'yref': y + ('' if part.yref == 'y' else ' domain')}
-        fig.update_layout(
-            shapes=[*fig.layout.shapes, *map(move, f.layout.shapes)],
-            annotations=[*fig.layout.annotations, *map(move, f.layout.annotations)],
-        )
+        for kind in ('shapes', 'annotations'):
+            parts = list(fig.layout[kind])
+            for part in f.layout[kind]:
+                yref = y if part.yref == 'y' else f'{y} domain'
+                parts.append({**part.to_plotly_json(), 'yref': yref})
+            fig.layout[kind] = parts
         fig.add_annotation(
             text=f'<b>{f.layout.title.text or ""}</b>',
             x=0,
@@ -234,7 +235,16 @@ def _stack_figures(figures: Sequence[go.Figure], *, title: str = '', t: int | No
         top -= h + 30
     if t is not None:
         fig.add_shape(
-            type='line', x0=t, x1=t, xref='x', y0=0, y1=1, yref='paper', line=dict(color=WRONG, width=1.5, dash='dot')
+            type='line',
+            x0=t,
+            x1=t,
+            xref='x',
+            y0=0,
+            y1=1,
+            yref='paper',
+            line_color=WRONG,
+            line_width=1.5,
+            line_dash='dot',
         )
     last = figures[-1].layout
     head = 28 + 22 * bool(title) + 16 * (figures[0].layout.title.text or '').count('<br>')
@@ -243,7 +253,11 @@ def _stack_figures(figures: Sequence[go.Figure], *, title: str = '', t: int | No
         title=title,
         height=inner + head + 46,
         showlegend=False,
-        margin=dict(l=_LEFT, r=96, t=head, b=46, autoexpand=False),
+        margin_l=_LEFT,
+        margin_r=96,
+        margin_t=head,
+        margin_b=46,
+        margin_autoexpand=False,
     )
     return style(fig)
 
@@ -252,7 +266,12 @@ def _placed(trace, y: str, low: float, high: float):
     "Copy a trace to another y axis, with its colour bar at the same height"
     copy = type(trace)(trace.to_plotly_json()).update(xaxis='x', yaxis=y)
     if trace.type == 'heatmap' and trace.showscale is not False:
-        copy.update(colorbar=dict(y=(low + high) / 2, yanchor='middle', len=high - low, lenmode='fraction'))
+        copy.update(
+            colorbar_y=(low + high) / 2,
+            colorbar_yanchor='middle',
+            colorbar_len=high - low,
+            colorbar_lenmode='fraction',
+        )
     return copy
 
 # %% ../../../nbs/08_widgets/agents/02_memory_explorer.ipynb #eae938d5
@@ -294,10 +313,14 @@ class _AgentMemory:
     def __init__(self, agent):
         if not hasattr(agent, 'network_'):
             raise ValueError(f"the {type(agent).__name__} has no network yet; load one with load_policy(path)")
-        self.agent, self.network = agent, agent.network_
+        self.agent = agent
+        self.network = agent.network_
         self.words = f'{type(self.network.memory).__name__} of an agent'
-        self.n_in, self.n_out = self.network.n_in, self.network.memory.n_out
-        self.initial_state, self.eval, self.train = self.network.initial_state, self.network.eval, self.network.train
+        self.n_in = self.network.n_in
+        self.n_out = self.network.memory.n_out
+        self.initial_state = self.network.initial_state
+        self.eval = self.network.eval
+        self.train = self.network.train
 
     training = property(lambda self: self.network.training)
 
@@ -332,7 +355,7 @@ class _AgentMemory:
             n += len(rows[-1])
         return made._replace(x=np.concatenate(rows)[: len(made.x)])
 
-
+# %% ../../../nbs/08_widgets/agents/02_memory_explorer.ipynb #30ec44e9
 def _named_memories(memories) -> dict:
     """Return memories by name, agents wrapped as memories; a single one is named by its class.
 
@@ -376,6 +399,7 @@ def _streams_of(memories: Mapping, streams, steps: int) -> dict[str, Stream]:
 
 
 def _read_by(source, agents: Iterable[_AgentMemory], steps: int) -> Stream:
+    "Inputs of the first agent that can read recorded episodes; other sources as they are"
     if isinstance(source, (Episode, Recording)):
         for agent in agents:
             with suppress(ValueError):  # the agent reads other inputs
@@ -421,7 +445,8 @@ class _Readings:
 
     def memory(self, method: str, stream: str):
         """Return a memory, for a class one instantiated once for the width of the stream."""
-        given, n_in = self.memories[method], self.streams[stream].x.shape[1]
+        given = self.memories[method]
+        n_in = self.streams[stream].x.shape[1]
         if not isinstance(given, type):
             return given
         if (method, n_in) not in self._made:
@@ -451,8 +476,10 @@ class _Readings:
         x = self.streams[stream].x
         starts = self.starts(stream, resets)
         of = None if channel < 0 else np.eye(memory.n_out, dtype=np.float32)[channel]
-        make = lambda: np.asarray(self.saliency(memory, x, starts, of=of), np.float32)
-        return self.weighed.get((method, stream, resets, channel), make)
+        return self.weighed.get(
+            (method, stream, resets, channel),
+            lambda: np.asarray(self.saliency(memory, x, starts, of=of), np.float32),
+        )
 
 # %% ../../../nbs/08_widgets/agents/02_memory_explorer.ipynb #8b818355
 def _memory_text(name: str, memory, seen: Passage, untrained: bool, note: str = '') -> Markup:
@@ -466,7 +493,8 @@ def _memory_text(name: str, memory, seen: Passage, untrained: bool, note: str = 
             state += f' ({", ".join(shapes)})'
     words = Markup('<span><b>{}</b> ({}{}): {} inputs{}, {}, {} outputs, {:,} parameters.{}</span>')
     count = sum(p.numel() for p in memory.parameters())
-    kind, of_memory = type(memory).__name__, ''
+    kind = type(memory).__name__
+    of_memory = ''
     if isinstance(memory, _AgentMemory):
         kind = memory.words
         of_memory = f', of which a layer makes {memory.network.memory.n_in}'
@@ -485,10 +513,19 @@ def _step_text(t: int, resets: Sequence[int], weights: np.ndarray | None) -> str
 def _over_time(fig: go.Figure, T: int, title: str, height: int, last: bool = False) -> go.Figure:
     """Set margins and x axis of a figure over T steps; only the last one labels the steps."""
     keys = 16 * title.count('<br>')  # pixels of a colour key below the title
-    margin = dict(l=_LEFT, r=74, t=28 + keys, b=38 if last else 6, autoexpand=False)
-    fig.update_layout(title=dict(text=title, font_size=13, pad_t=6 + keys // 2), height=height + keys, margin=margin)
-    steps = dict(range=[-0.5, T - 0.5], title='step' if last else None, showticklabels=last, automargin=False)
-    return fig.update_xaxes(**steps).update_yaxes(automargin=False)
+    fig.update_layout(
+        title_text=title,
+        title_font_size=13,
+        title_pad_t=6 + keys // 2,
+        height=height + keys,
+        margin_l=_LEFT,
+        margin_r=74,
+        margin_t=28 + keys,
+        margin_b=38 if last else 6,
+        margin_autoexpand=False,
+    )
+    fig.update_xaxes(range=[-0.5, T - 0.5], title='step' if last else None, showticklabels=last, automargin=False)
+    return fig.update_yaxes(automargin=False)
 
 
 def _plot_inputs(stream: Stream, starts: np.ndarray) -> go.Figure:
@@ -497,8 +534,8 @@ def _plot_inputs(stream: Stream, starts: np.ndarray) -> go.Figure:
     fig = style(go.Figure(heat_trace(rows)))
     fig.update_yaxes(type='category', autorange='reversed', showgrid=False, tickfont_size=11)
     for r in np.flatnonzero(starts[1:]) + 1:
-        fig.add_vline(x=r - 0.5, line=dict(color='white', width=3))
-        fig.add_vline(x=r - 0.5, line=dict(color=INK, dash='dash', width=1.5))
+        fig.add_vline(x=r - 0.5, line_color='white', line_width=3)
+        fig.add_vline(x=r - 0.5, line_color=INK, line_dash='dash', line_width=1.5)
     height = 40 + int(np.clip(14 * len(rows.names), 40, 150))
     title = f'{stream.title} ({left})' if left else stream.title
     keys = '   '.join(color_keys(rows).values())
@@ -509,7 +546,11 @@ def _plot_memory(name: str, seen: Passage, starts: np.ndarray, show: str, last: 
     """Plot the state of a memory, or (`show='output'`) its output, over the steps."""
     values = seen.output if show == 'output' else seen.evened()
     if not values.shape[1]:
-        return _no_state(name, len(starts), 'has only a step counter' if seen.state.size else 'has no state')
+        reason = 'has only a step counter' if seen.state.size else 'has no state'
+        fig = go.Figure(go.Scatter(x=[None], y=[None]))
+        fig.add_annotation(text=f'“{name}” {reason}.', x=0.5, y=0.5, xref='paper', yref='paper', showarrow=False)
+        fig = style(fig).update_yaxes(visible=False).update_xaxes(showgrid=False)
+        return _over_time(fig, len(starts), 'State after each step', 230)
     fig = plot_state(values, starts)
     title = f'{show.capitalize()} after each step'
     if show == 'state' and sum(map(bool, seen.shapes)) > 1:
@@ -521,14 +562,6 @@ def _plot_memory(name: str, seen: Passage, starts: np.ndarray, show: str, last: 
         fig.update_yaxes(title='output')
     fig.update_traces(colorbar_title_text='', colorbar_thickness=10)
     return _over_time(fig, len(starts), title, 230, last)
-
-
-def _no_state(name: str, T: int, reason: str) -> go.Figure:
-    "Empty plot of a memory without state, or with a step counter only"
-    fig = go.Figure(go.Scatter(x=[None], y=[None]))
-    fig.add_annotation(text=f'“{name}” {reason}.', x=0.5, y=0.5, xref='paper', yref='paper', showarrow=False)
-    fig = style(fig).update_yaxes(visible=False).update_xaxes(showgrid=False)
-    return _over_time(fig, T, 'State after each step', 230)
 
 # %% ../../../nbs/08_widgets/agents/02_memory_explorer.ipynb #99f07f65
 class _MemoryMenus:
@@ -542,22 +575,20 @@ class _MemoryMenus:
     """
 
     def __init__(self, methods: Sequence[str], toggle: Callable, again: Callable, panels: Sequence[str]):
-        style = dict(description_width='76px')
-        self.method = menu('Memory', methods, 330, style=style)
-        self.stream = menu('Stream', (), 376, style=style)
-        self.channel = menu('Weight for', [('all outputs', -1)], 292, style=style)
-        self.against = menu(
-            'Compare', [('nothing', '')], 292, style=style, tooltip='draw the weights of another memory'
-        )
-        style = dict(button_width='86px')
-        self.show = W.ToggleButtons(options=[('its state', 'state'), ('its output', 'output')], style=style)
-        self.panel = W.ToggleButtons(options=[(p.capitalize(), p) for p in panels], style=style)
-        self.t = W.IntSlider(min=0, max=1, description='Step t', layout=dict(width='250px'))
+        wide = {'description_width': '76px'}
+        self.method = menu('Memory', methods, 330, style=wide)
+        self.stream = menu('Stream', (), 376, style=wide)
+        self.channel = menu('Weight for', [('all outputs', -1)], 292, style=wide)
+        self.against = menu('Compare', [('nothing', '')], 292, style=wide, tooltip='draw the weights of another memory')
+        buttons = {'button_width': '86px'}
+        self.show = W.ToggleButtons(options=[('its state', 'state'), ('its output', 'output')], style=buttons)
+        self.panel = W.ToggleButtons(options=[(p.capitalize(), p) for p in panels], style=buttons)
+        self.t = W.IntSlider(min=0, max=1, description='Step t', layout={'width': '250px'})
         self.t.style.description_width = '48px'
-        self.play = W.Play(min=0, max=1, interval=200, show_repeat=False, layout=dict(width='84px'))
+        self.play = W.Play(min=0, max=1, interval=200, show_repeat=False, layout={'width': '84px'})
         self.cut = button('', toggle, 'reset the state before step t, or undo this reset')
         self.again = button('original episodes', again, 'undo all changes of resets')
-        self.log = W.Checkbox(description='weights on a log scale', indent=False, layout=dict(width='210px'))
+        self.log = W.Checkbox(description='weights on a log scale', indent=False, layout={'width': '210px'})
 
     @property
     def locked(self) -> list[W.Widget]:
@@ -570,7 +601,8 @@ class _MemoryMenus:
             self.cut.description = 'an episode starts here'
         else:
             self.cut.description = f'remove the reset at t = {t}' if t in resets else f'start an episode at t = {t}'
-        self.cut.disabled, self.cut.icon = not t, 'link' if t in resets else 'cut'
+        self.cut.disabled = not t
+        self.cut.icon = 'link' if t in resets else 'cut'
         self.again.disabled = tuple(resets) == tuple(original)
 
     def offer(self, last: int, n_out: int, others: Sequence[str]):
@@ -595,17 +627,18 @@ class _MemoryViews:
         self.matrix = self._over_steps('weight of each input for each output, time to the right')
         self.by_step = [self.inputs, self.heat, self.weights, self.matrix]
         self.tables = {name: table for name, table in tables.items() if table is not None}
-        config = dict(displayModeBar=False)
-        self.of_table = {name: PlotView(config=config, label=f'{name} of each memory') for name in self.tables}
+        self.of_table = {}
+        for name in self.tables:
+            self.of_table[name] = PlotView(config={'displayModeBar': False}, label=f'{name} of each memory')
 
     def _over_steps(self, label: str) -> PlotView:
         label += '; click or drag to choose a step'
-        return PlotView(config=dict(displayModeBar=False), label=label, scrub=True)
+        return PlotView(config={'displayModeBar': False}, label=label, scrub=True)
 
     def draw_matrix(self, weights: np.ndarray, starts: np.ndarray, log: bool, output: str):
         """Draw the table of weights, as wide as its column."""
         fig = plot_saliency(weights, starts, log=log, outputs='right', title=f'Weight of each input for each {output}')
-        fig.update_layout(width=None, height=300, title_font_size=13, margin=dict(l=46, r=8, b=40))
+        fig.update_layout(width=None, height=300, title_font_size=13, margin_l=46, margin_r=8, margin_b=40)
         self.matrix.figure = fig.update_traces(colorbar_title_text='', colorbar_thickness=10)
 
     def draw_table(self, name: str, method: str):
@@ -616,8 +649,8 @@ class _MemoryViews:
 def _plot_table(name: str, table: pd.DataFrame, method: str) -> go.Figure:
     """Plot recall or cost with a memory marked, if the table has it ('GRU, copy' counts as 'GRU')."""
     chosen = next((n for n in (method, method.split(',')[0]) if n in set(table['model'])), None)
-    fig = dict(recall=plot_recall, cost=plot_cost)[name](table, highlight=chosen, title=name.capitalize())
-    return fig.update_layout(title_font_size=13)
+    plot = plot_recall if name == 'recall' else plot_cost
+    return plot(table, highlight=chosen, title=name.capitalize()).update_layout(title_font_size=13)
 
 # %% ../../../nbs/08_widgets/agents/02_memory_explorer.ipynb #10507f80
 class MemoryExplorer(Explorer):
@@ -640,9 +673,15 @@ class MemoryExplorer(Explorer):
 
     verb = 'memory'
     guide = 'Drag in a plot to choose a step: the lowest one shows which past inputs its output depends on.'
-    method, stream, show = traitlets.Unicode(''), traitlets.Unicode(''), traitlets.Enum(['state', 'output'], 'state')
-    t, channel, resets = traitlets.Int(0), traitlets.Int(-1), traitlets.Tuple()
-    log, against, panel = traitlets.Bool(False), traitlets.Unicode(''), traitlets.Unicode('steps')
+    method = traitlets.Unicode('')
+    stream = traitlets.Unicode('')
+    t = traitlets.Int(0)
+    resets = traitlets.Tuple()
+    show = traitlets.Enum(['state', 'output'], 'state')
+    channel = traitlets.Int(-1)
+    log = traitlets.Bool(False)
+    against = traitlets.Unicode('')
+    panel = traitlets.Unicode('steps')
     now = property(lambda self: self.readings.streams[self.stream])
     memory = property(lambda self: self.readings.memory(self.method, self.stream))
     starts = property(lambda self: self.readings.starts(self.stream, self.resets))
@@ -667,7 +706,7 @@ class MemoryExplorer(Explorer):
         super().__init__(interactive)
         self.notes = dict(notes)
         self.readings = _Readings(memories, streams, saliency, n_hidden, seed, steps)
-        self.views = _MemoryViews(dict(recall=recall, cost=cost))
+        self.views = _MemoryViews({'recall': recall, 'cost': cost})
         self.facts = SafeHTML()
         self.method = method or next(iter(self.readings.memories))
         self.stream = stream or self.readings.fitting(self.method)[0]
@@ -685,12 +724,12 @@ class MemoryExplorer(Explorer):
         name = proposal['trait'].name
         value = proposal['value']
         if name in ('method', 'stream', 'panel', 'against'):
-            known = dict(
-                method=self.readings.memories,
-                stream=self.readings.fitting(self.method) if self.method else (),
-                panel=['steps', *self.views.tables],
-                against=['', *self._others()],
-            )
+            known = {
+                'method': self.readings.memories,
+                'stream': self.readings.fitting(self.method) if self.method else (),
+                'panel': ['steps', *self.views.tables],
+                'against': ['', *self._others()],
+            }
             return check_choice(name, value, known[name])
         T = len(self.now.x)
         n_out = self.memory.n_out
@@ -725,7 +764,7 @@ class MemoryExplorer(Explorer):
 
     def weigh(self, method: str = '') -> np.ndarray:
         """Return the influence (T, T) of each input s on each output t, of this memory or another."""
-        key = method or self.method, self.stream, self.resets, self.channel
+        key = (method or self.method, self.stream, self.resets, self.channel)
         if self.readings.saliency is None or key in self.readings.weighed.entries:
             return self.readings.weights(*key)
         with busy(self.status, f'computing the weights of {len(self.now.x)} inputs for {key[0]}', *self.menus.locked):
@@ -733,7 +772,14 @@ class MemoryExplorer(Explorer):
 
     def figure(self) -> go.Figure:
         """Draw the static form: inputs, state, and the weights of step t, over the same steps."""
-        return _stack_figures(self._memory_figures(), title=f'{self.method} · {self.stream} · t = {self.t}', t=self.t)
+        has_weights = self.readings.saliency is not None
+        figures = [
+            _plot_inputs(self.now, self.starts),
+            _plot_memory(self.method, self.passage(), self.starts, self.show, last=not has_weights),
+        ]
+        if has_weights:
+            figures.append(self._figure_of_weights())
+        return _stack_figures(figures, title=f'{self.method} · {self.stream} · t = {self.t}', t=self.t)
 
     def figures(self) -> list[go.Figure]:
         """Draw all figures that `to_html` writes."""
@@ -769,15 +815,6 @@ class MemoryExplorer(Explorer):
         names = self.method, self.against
         fig = plot_weights(self.weigh()[self.t, : self.t + 1], self.starts, other=over, names=names, log=self.log)
         return _over_time(fig, len(self.now.x), title, 190, last=True)
-
-    def _memory_figures(self) -> list[go.Figure]:
-        """Plot inputs, state and weights."""
-        has_weights = self.readings.saliency is not None
-        figures = [_plot_inputs(self.now, self.starts)]
-        figures.append(_plot_memory(self.method, self.passage(), self.starts, self.show, last=not has_weights))
-        if has_weights:
-            figures.append(self._figure_of_weights())
-        return figures
 
     def _draw(self, changed: str):
         """Redraw what depends on the changed trait."""
@@ -818,8 +855,12 @@ class MemoryExplorer(Explorer):
     def _lay_out(self):
         """Arrange the parts, and bind traits to them."""
         v = self.views
-        restore = lambda: self.set_trait('resets', self.readings.original_resets(self.stream))
-        self.menus = m = _MemoryMenus(list(self.readings.memories), self.toggle_reset, restore, ['steps', *v.tables])
+        self.menus = m = _MemoryMenus(
+            list(self.readings.memories),
+            toggle=self.toggle_reset,
+            again=lambda: self.set_trait('resets', self.readings.original_resets(self.stream)),
+            panels=['steps', *v.tables],
+        )
         self.facts.add_class('srlviz-memory-facts')
         self.side = W.VBox().add_class('srlviz-column')
         left = [row(m.t, m.play, m.cut), self.side]
@@ -831,7 +872,8 @@ class MemoryExplorer(Explorer):
         self.children = [columns(left, right, 'wide')]
         self.bind(method=m.method, show=m.show, t=m.t, channel=m.channel, log=m.log, against=m.against, panel=m.panel)
         with self.quietly():
-            m.stream.options, m.stream.value = self.readings.fitting(self.method), self.stream
+            m.stream.options = self.readings.fitting(self.method)
+            m.stream.value = self.stream
             m.t.max = m.play.max = len(self.now.x) - 1
         self.bind(stream=m.stream)
         for part in (m.play, *((plot, 'cursor') for plot in v.by_step)):

@@ -56,11 +56,12 @@ class MicroscopeView(PictureView):
         else:
             super()._on_message(widget, content, buffers)
 
-# %% ../../../nbs/08_widgets/agents/02_microscope.ipynb #4098698c
+# %% ../../../nbs/08_widgets/agents/02_microscope.ipynb #57e96827
 def _plays(agents, world) -> dict[str, Callable[[], EditedPlay]]:
     "Functions that open agents by name: those that are given, then those that ship for their task"
     if isinstance(agents, str):
-        task, given = agents, {}
+        task = agents
+        given = {}
     else:
         given = agents if isinstance(agents, Mapping) else {_name_of(agents): agents}
         task = str(getattr(next(iter(given.values())), 'task', '') or getattr(world, 'name', world) or '')
@@ -77,8 +78,9 @@ def _plays(agents, world) -> dict[str, Callable[[], EditedPlay]]:
 def _name_of(agent) -> str:
     return memory_name(getattr(agent, 'network_', agent))
 
-
-_TRIED, _MIN_STEPS = 20, 8  # episodes, of which the first with so many steps is opened
+# %% ../../../nbs/08_widgets/agents/02_microscope.ipynb #d1ae73f4
+_TRIED = 20  # episodes, of which the first that is long enough is opened
+_MIN_STEPS = 8  # of such an episode
 _NO_EDIT = 'No edit is left: the agent plays as it did.'
 
 
@@ -106,9 +108,13 @@ class BeliefMicroscope(Explorer):
 
     verb = 'look inside agents'
     guide = 'Press a cell of “memory says”: actions that then change, in orange, use what the memory knew.'
-    factor, method, second, kind = (traitlets.Unicode('') for _ in range(4))
+    factor = traitlets.Unicode('')
+    method = traitlets.Unicode('')
+    second = traitlets.Unicode('')
+    kind = traitlets.Unicode('')
     length = traitlets.Float(1.0, min=0.0, max=2.0)
-    seed, t = (traitlets.Int(0, min=0) for _ in range(2))
+    seed = traitlets.Int(0, min=0)
+    t = traitlets.Int(0, min=0)
 
     def __init__(
         self,
@@ -134,7 +140,9 @@ class BeliefMicroscope(Explorer):
         self.children = [self.view, self.status]
         self.add_class('srlviz-microscope')
         self.method = next(iter(self._openers))
-        self.second, self.kind, self.length = second if second != self.method else '', kind, length
+        self.second = second if second != self.method else ''
+        self.kind = kind
+        self.length = length
         self.seed = self._first_seed() if seed is None else seed
         self.factor = factor or self._first_factor()
         self.t = min(6, len(self.course[self.method]) - 1) if t is None else t
@@ -210,20 +218,22 @@ class BeliefMicroscope(Explorer):
 
     @traitlets.validate('t')
     def _is_step(self, proposal):
-        t, n = proposal['value'], len(self.course[self.method])
+        t = proposal['value']
+        n = len(self.course[self.method])
         if t >= n:
             raise traitlets.TraitError(f"t is a step of the episode, 0 to {n - 1}; got {t}")
         return t
 
     @traitlets.validate('factor', 'method', 'second', 'kind')
     def _is_known(self, proposal):
-        name, value = proposal['trait'].name, proposal['value']
-        known = dict(
-            factor=lambda: self.play.factors,
-            method=lambda: [*self._openers],
-            second=lambda: ['', *self._openers],
-            kind=lambda: [*CHANGE_KINDS],
-        )[name]()
+        name = proposal['trait'].name
+        value = proposal['value']
+        if name == 'factor':
+            known = self.play.factors
+        elif name == 'kind':
+            known = [*CHANGE_KINDS]
+        else:
+            known = [*([''] if name == 'second' else []), *self._openers]
         if not value and (name == 'second' or not self.factor):  # not chosen yet
             return value
         try:
@@ -233,32 +243,34 @@ class BeliefMicroscope(Explorer):
 
     @on_change('factor', 'method', 'second', 'kind', 'length', 'seed', 't')
     def _on_choice(self, change):
+        trait = change['name']
+        old = change['old']
         self._gone = ''
-        if change['name'] in ('seed', 'method'):
+        if trait in ('seed', 'method'):
             if self.changes:
-                what = f'episode {change["old"]}' if change['name'] == 'seed' else change['old']
+                what = f'episode {old}' if trait == 'seed' else old
                 self._gone = f'The edits of {what} are removed.'
             self.changes = []
             with self.quietly():
                 if self.second == self.method:  # they change places
-                    self.second = change['old']
+                    self.second = old
                 self.t = min(self.t, len(self.course[self.method]) - 1)
-        if change['name'] == 'second':
+        if trait == 'second':
             with self.quietly():
                 self.second = '' if self.second == self.method else self.second
-            if any(name not in self.shown for name, _ in self.changes):
-                self._gone = f'The edits of {change["old"]} are removed.'
-            self.changes = [(name, edit) for name, edit in self.changes if name in self.shown]
-        if change['name'] in ('length', 'kind') and self.changes:  # the last edit is made again
+            if any(agent not in self.shown for agent, _ in self.changes):
+                self._gone = f'The edits of {old} are removed.'
+            self.changes = [(agent, edit) for agent, edit in self.changes if agent in self.shown]
+        if trait in ('length', 'kind') and self.changes:  # the last edit is made again
             before = self.changes
-            name, last = before[-1]
-            self.changes = [*before[:-1], (name, last._replace(length=self.length, kind=self.kind))]
+            agent, last = before[-1]
+            self.changes = [*before[:-1], (agent, last._replace(length=self.length, kind=self.kind))]
             try:
                 return self._draw()
-            except ValueError:
+            except ValueError:  # it cannot be: the choice is undone
                 self.changes = before
                 with self.quietly():
-                    self.set_trait(change['name'], change['old'])
+                    self.set_trait(trait, old)
                 self._draw()
                 raise
         self._draw()
@@ -288,7 +300,8 @@ class BeliefMicroscope(Explorer):
         others = [(name, c) for name, c in self.changes if (name, c.t, c.factor) != (agent, change.t, change.factor)]
         mine = [c for name, c in others if name == agent]
         play.play_on(self.course[agent], [*mine, change])  # raises what cannot be done
-        self.changes, self._gone = [*others, (agent, change)], ''
+        self.changes = [*others, (agent, change)]
+        self._gone = ''
         self._move_to(t)
         self._draw()
         return self.sentence
@@ -304,7 +317,7 @@ class BeliefMicroscope(Explorer):
         return int(value)
 
     def _move_to(self, t: int):
-        "Put the cursor to a row that the page may have, and the episode without edits not"
+        "Move the cursor to a row; an edited episode may be longer than the one without edits, where it then ends"
         with self.quietly():
             self.t = min(t, len(self.course[self.method]) - 1)
 
@@ -324,7 +337,8 @@ class BeliefMicroscope(Explorer):
 
     def reset(self):
         """Remove all edits."""
-        self.changes, self._gone = [], _NO_EDIT
+        self.changes = []
+        self._gone = _NO_EDIT
         self._draw()
 
     def scene(self) -> dict:
@@ -334,53 +348,66 @@ class BeliefMicroscope(Explorer):
         edited = self.edited
         labels, signs = play.words.values(self.factor, values)
         actions, action_signs = play.words.actions() if play.policy(self.course[self.method]) is not None else ([], [])
-        return dict(
-            title=f'{play.player.name}, episode {self.seed}: what does its memory say, and does it act on it?',
-            task=play.player.name,
-            episode=self.seed,
-            factors=[_factor_entry(play, name) for name in play.factors],
-            factor=self.factor,
-            agents=[*self._openers],
-            agent=self.method,
-            second=self.second,
-            kinds=[*CHANGE_KINDS],
-            kind=self.kind,
-            length=self.length,
-            off=play.refused(self.factor),
-            gone=self._gone,
-            t=self.t,
-            values=labels,
-            signs=signs,
-            actions=actions,
-            action_signs=action_signs,
-            panels=[self._panel(name, edited.get(name), values) for name in self.shown],
-            words=f'{reading_sentence(play, self.factor)} Direction {self.kind}: {CHANGE_KINDS[self.kind]}.',
-            note=NOTE,
-        )
+        factors = []
+        for name in play.factors:
+            factor = {'name': name, 'label': play.words.factor(name)}
+            if name in play.readings:  # factors that were not shown yet are not read
+                factor['readable'] = play.is_readable(name)
+            factors.append(factor)
+        return {
+            'title': f'{play.player.name}, episode {self.seed}: what does its memory say, and does it act on it?',
+            'task': play.player.name,
+            'episode': self.seed,
+            'factors': factors,
+            'factor': self.factor,
+            'agents': [*self._openers],
+            'agent': self.method,
+            'second': self.second,
+            'kinds': [*CHANGE_KINDS],
+            'kind': self.kind,
+            'length': self.length,
+            'off': play.refused(self.factor),
+            'gone': self._gone,
+            't': self.t,
+            'values': labels,
+            'signs': signs,
+            'actions': actions,
+            'action_signs': action_signs,
+            'panels': [self._panel(name, edited.get(name), values) for name in self.shown],
+            'words': f'{reading_sentence(play, self.factor)} Direction {self.kind}: {CHANGE_KINDS[self.kind]}.',
+            'note': NOTE,
+        }
 
     def _panel(self, name: str, edited: Course | None, values: np.ndarray) -> dict:
         "What a scene has of one agent"
-        play, course, changes = self.opened(name), self.course[name], self.changes_of(name)
+        play = self.opened(name)
+        course = self.course[name]
+        changes = self.changes_of(name)
         reading = play.reading(self.factor)
         edits = []
         for change in changes:
             if change.factor == self.factor:
                 place = int(reading.place(np.array([change.value]))[0])
                 edits.append(
-                    dict(t=change.t + reading.leads, value=place, kind=change.kind, words=edit_words(play, change))
+                    {
+                        't': change.t + reading.leads,
+                        'value': place,
+                        'kind': change.kind,
+                        'words': edit_words(play, change),
+                    }
                 )
         cannot = '' if play.is_readable(self.factor) else play.how_read(self.factor)
         if not cannot and len(course) < 2:
             cannot = ONE_STEP
-        return dict(
-            name=name,
-            original=timeline(play, course, self.factor, values),
-            edited=None if edited is None else timeline(play, edited, self.factor, values),
-            edits=edits,
-            sentence='' if edited is None else edit_sentence(play, course, edited, changes),
-            control='' if edited is None else control_sentence(play, course, changes),
-            cannot=cannot and f'Nothing to press: {cannot}.',
-        )
+        return {
+            'name': name,
+            'original': timeline(play, course, self.factor, values),
+            'edited': None if edited is None else timeline(play, edited, self.factor, values),
+            'edits': edits,
+            'sentence': '' if edited is None else edit_sentence(play, course, edited, changes),
+            'control': '' if edited is None else control_sentence(play, course, changes),
+            'cannot': cannot and f'Nothing to press: {cannot}.',
+        }
 
     def _answer(self, content: Mapping):
         "Do what the page asks for"
@@ -391,7 +418,7 @@ class BeliefMicroscope(Explorer):
         elif content['kind'] == 'reset':
             self.reset()
         else:
-            name = dict(agent='method', episode='seed').get(content['name'], content['name'])
+            name = {'agent': 'method', 'episode': 'seed'}.get(content['name'], content['name'])
             if name not in ('factor', 'method', 'second', 'kind', 'length', 'seed', 't'):
                 return
             if name == 't':  # the page has drawn it
@@ -418,18 +445,18 @@ class BeliefMicroscope(Explorer):
         """
         plays = {name: self.opened(name) for name in self.shown}
         factor = self.factor if factors is None or self.factor in factors else ''
-        shown = dict(factor=factor, second=self.second, seed=self.seed, t=self.t)
-        return write_mind(path, mind_data(plays, factors=factors, episodes=episodes, **shown), title)
+        data = mind_data(
+            plays,
+            factors=factors,
+            factor=factor,
+            second=self.second,
+            episodes=episodes,
+            seed=self.seed,
+            t=self.t,
+        )
+        return write_mind(path, data, title)
 
     def figure(self) -> go.Figure:
         """Draw the static form."""
         scene = self.view.scene
         return plot_edited_play(scene, title=scene['title'])
-
-
-def _factor_entry(play: EditedPlay, name: str) -> dict:
-    "A factor in a scene; factors that were not shown yet are not read"
-    entry = dict(name=name, label=play.words.factor(name))
-    if name in play.readings:
-        entry |= dict(readable=play.is_readable(name))
-    return entry

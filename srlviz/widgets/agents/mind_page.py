@@ -50,31 +50,50 @@ def _reading_data(play: EditedPlay, factor: str, values: np.ndarray) -> dict:
     values : those that the page shows
     """
     reading = play.reading(factor)
-    data = dict(words=reading_sentence(play, factor), readable=play.is_readable(factor), leads=0, cannot='')
-    data['off'] = play.refused(factor)
-    if not data['readable']:
-        data['cannot'] = play.how_read(factor)
+    readable = play.is_readable(factor)
+    data = {
+        'words': reading_sentence(play, factor),
+        'readable': readable,
+        'leads': 0,
+        'cannot': '' if readable else play.how_read(factor),
+        'off': play.refused(factor),
+    }
     if isinstance(reading, str):
         return data
     if not reading.is_number and not np.array_equal(reading.values, values):
         met = ', '.join(map(str, reading.values))
-        return data | dict(readable=False, cannot=f'this agent met other values of it: {met}')
+        data['readable'] = False
+        data['cannot'] = f'this agent met other values of it: {met}'
+        return data
     directions = reading.directions
-    probe, means = directions.probe, directions.means
-    data |= dict(leads=int(reading.leads), is_number=reading.is_number, mean=packed(probe.mean), std=packed(probe.std))
-    data |= dict(n_basis=means.basis.shape[1], basis=packed(means.basis.T), donors=packed(_donors(directions, values)))
+    probe = directions.probe
+    means = directions.means
+    data['leads'] = int(reading.leads)
+    data['is_number'] = reading.is_number
+    data['mean'] = packed(probe.mean)
+    data['std'] = packed(probe.std)
+    data['n_basis'] = means.basis.shape[1]
+    data['basis'] = packed(means.basis.T)
+    data['donors'] = packed(_donors(directions, values))
     bias = np.atleast_1d(probe.model.intercept_).astype(float)
     if reading.is_number:
-        data |= dict(weights=packed(probe.model.coef_), bias=bias.tolist(), spread=reading.spread)
-        return data | dict(slope=packed(means.slope), centre=float(means.centre))
-    if len(values) == 2:
+        data['weights'] = packed(probe.model.coef_)
+        data['bias'] = bias.tolist()
+        data['spread'] = reading.spread
+        data['slope'] = packed(means.slope)
+        data['centre'] = float(means.centre)
+        return data
+    if len(values) == 2:  # one weight vector for both values
         bias = np.concatenate([-bias, bias]) / 2
-    data |= dict(weights=packed(probe.weights), bias=bias.tolist())
-    return data | dict(means=packed(means.means), lda=packed(directions.discriminant(values)))
+    data['weights'] = packed(probe.weights)
+    data['bias'] = bias.tolist()
+    data['means'] = packed(means.means)
+    data['lda'] = packed(directions.discriminant(values))
+    return data
 
 # %% ../../../nbs/08_widgets/agents/01_mind_page.ipynb #f4cf7e97
 _MEMORIES = ('GRU', 'LSTM', 'Elman', 'IndRNN', 'MLP')  # as in mind.js
-_RULES = dict(RepeatPrevious='deck', RepeatFirst='deck', MineSweeper='hidden')  # and the field with what is hidden
+_RULES = {'RepeatPrevious': 'deck', 'RepeatFirst': 'deck', 'MineSweeper': 'hidden'}  # and the field with what is hidden
 
 
 def _is_ours(x) -> bool:
@@ -83,7 +102,8 @@ def _is_ours(x) -> bool:
 
 def _missing_rules(play: EditedPlay) -> str:
     """Say what the page cannot compute of an agent: 'task', 'memory', 'network', or '' if it computes all."""
-    task, network = play.player.task, play.player.network
+    task = play.player.task
+    network = play.player.network
     if type(task).__name__ not in _RULES or not _is_ours(task) or task.legacy:
         return 'task'
     if type(network.memory).__name__ not in _MEMORIES or not _is_ours(network.memory):
@@ -104,16 +124,16 @@ def _network_data(play: EditedPlay) -> dict:
             weights[name] = packed(x.numpy())
     scale = network.scale
     if scale is not None:
-        scale = dict(mean=scale.mean.tolist(), std=(scale.var + 1e-8).sqrt().tolist())
+        scale = {'mean': scale.mean.tolist(), 'std': (scale.var + 1e-8).sqrt().tolist()}
     n_columns = int(player.task.obs_layout.sizes.sum() + player.task.act_layout.sizes.sum()) + 2
-    return dict(
-        memory=type(network.memory).__name__,
-        config=network.memory.config(),
-        weights=weights,
-        scale=scale,
-        n_codes=player.n_codes,
-        reads=np.arange(n_columns)[player.columns].tolist(),
-    )
+    return {
+        'memory': type(network.memory).__name__,
+        'config': network.memory.config(),
+        'weights': weights,
+        'scale': scale,
+        'n_codes': player.n_codes,
+        'reads': np.arange(n_columns)[player.columns].tolist(),
+    }
 
 # %% ../../../nbs/08_widgets/agents/01_mind_page.ipynb #77df7030
 def _futures(play: EditedPlay, course: Course, changes: Sequence[Change]) -> list[Course]:
@@ -164,7 +184,7 @@ _MAX_EDITS = 240  # that are recorded; of longer episodes every second, third, .
 def _line(play: EditedPlay, course: Course, factor: str, first: int) -> dict:
     "The rows from `first` on of a line of a scene, probabilities in steps of 1/255"
     line = timeline(play, course, factor)
-    stored = dict(first=first, total=line['total'], posterior=line['posterior'] if first == 0 else None)
+    stored = {'first': first, 'total': line['total'], 'posterior': line['posterior'] if first == 0 else None}
     for key in ('saw', 'truth', 'chosen', 'right'):
         stored[key] = line[key][first:]
     for key in ('belief', 'policy'):
@@ -180,11 +200,21 @@ def _recorded_data(play: EditedPlay, factor: str, seed: int, why: str) -> dict:
     ----------
     why : what the page does not compute
     """
-    course, reading = play.play(seed), play.reading(factor)
-    data = dict(factor=factor, seed=seed, kind=DEFAULT_KIND, why=why, leads=0, cannot='', edits={})
-    data['original'] = _line(play, course, factor, 0)
+    course = play.play(seed)
+    reading = play.reading(factor)
+    data = {
+        'factor': factor,
+        'seed': seed,
+        'kind': DEFAULT_KIND,
+        'why': why,
+        'leads': 0,
+        'cannot': '',
+        'edits': {},
+        'original': _line(play, course, factor, 0),
+    }
     if not play.is_readable(factor):
-        return data | dict(cannot=play.how_read(factor))
+        data['cannot'] = play.how_read(factor)
+        return data
     data['leads'] = int(reading.leads)
     every = max(1, -(-(len(course) - 1) * len(reading.values) // _MAX_EDITS))
     changes = [
@@ -203,9 +233,11 @@ def _named(plays) -> dict[str, EditedPlay]:
         return dict(plays)
     named = {}
     for play in [plays] if isinstance(plays, EditedPlay) else plays:
-        name, n = play.name, 2
+        name = play.name
+        n = 2
         while name in named:
-            name, n = f'{play.name} {n}', n + 1
+            name = f'{play.name} {n}'
+            n += 1
         named[name] = play
     return named
 
@@ -218,9 +250,16 @@ def _factor_data(named: Mapping[str, EditedPlay], factor: str) -> dict:
     labels, signs = first.words.values(factor, values)
     is_number = bool(read and read[0].is_number)
     label = first.words.factor(factor)
-    return dict(name=factor, label=label, values=values.tolist(), labels=labels, signs=signs, is_number=is_number)
+    return {
+        'name': factor,
+        'label': label,
+        'values': values.tolist(),
+        'labels': labels,
+        'signs': signs,
+        'is_number': is_number,
+    }
 
-
+# %% ../../../nbs/08_widgets/agents/01_mind_page.ipynb #ffb5e619
 def mind_data(
     plays,
     *,
@@ -278,7 +317,7 @@ def mind_data(
     recorded = next((f for f in (factor, *names) if f and all(p.is_readable(f) for p in of_recorded)), names[0])
     for name, play in named.items():
         readings = {f['name']: _reading_data(play, f['name'], np.array(f['values'])) for f in shown}
-        agent = dict(name=name, readings=readings, recorded=None)
+        agent = {'name': name, 'readings': readings, 'recorded': None}
         if missing[name]:
             agent['recorded'] = _recorded_data(play, recorded, seed, missing[name])
             for reading in readings.values():
@@ -288,23 +327,23 @@ def mind_data(
         agents.append(agent)
     has_rules = 'task' not in missing.values()
     actions, action_signs = first.words.actions()
-    return dict(
-        title=f'{first.player.name}, episode {{episode}}: what does its memory say, and does it act on it?',
-        task=first.player.name,
-        about=_about(task),
-        rules=type(task).__name__ if has_rules else None,
-        parameters=dict(task.parameters),
-        factors=shown,
-        kinds=dict(CHANGE_KINDS),
-        actions=actions,
-        action_signs=action_signs,
-        agents=agents,
-        episodes=[dict(seed=s, hidden=_hidden(first, s) if has_rules else None) for s in seeds],
-        note=NOTE,
-        factor=factor,
-        second=second,
-        t=t,
-    )
+    return {
+        'title': f'{first.player.name}, episode {{episode}}: what does its memory say, and does it act on it?',
+        'task': first.player.name,
+        'about': _about(task),
+        'rules': type(task).__name__ if has_rules else None,
+        'parameters': dict(task.parameters),
+        'factors': shown,
+        'kinds': dict(CHANGE_KINDS),
+        'actions': actions,
+        'action_signs': action_signs,
+        'agents': agents,
+        'episodes': [{'seed': s, 'hidden': _hidden(first, s) if has_rules else None} for s in seeds],
+        'note': NOTE,
+        'factor': factor,
+        'second': second,
+        't': t,
+    }
 
 
 def _about(task) -> str:

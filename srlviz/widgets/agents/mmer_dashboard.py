@@ -68,26 +68,17 @@ from ..views import PlotView
 # %% ../../../nbs/08_widgets/agents/03_mmer_dashboard.ipynb #bccc57fd
 _METRICS = ('mmer', 'final_return', 'mmer_split')
 _TAGS = ('diagnostic', 'control', 'noisy', 'game', 'navigation')
-_SHOW_WORDS = dict(ours='ours', paper='the paper’s', difference='ours minus the paper’s')
-
-
-def _task_tags() -> dict[str, tuple[str, ...]]:
-    """Return the tags of environments, by our name and by the paper's."""
-    found = {}
-    for name, env in catalog('envs').items():
-        for alias in (name, *getattr(env, 'aliases', ())):
-            found[alias] = tuple(getattr(env, 'tags', ()))
-    return found
+_SHOW_WORDS = {'ours': 'ours', 'paper': 'the paper’s', 'difference': 'ours minus the paper’s'}
 
 
 def _pick_study(scores: pd.DataFrame) -> str:
-    """Return the study of a table to show: the only one with returns, or popgym.
+    """Return the study of a table of returns to show: the only one, or popgym.
 
     Raises
     ------
     ValueError : if there are several, and none is popgym
     """
-    found = sorted(scores.loc[(scores['target'] == 'return') & scores['metric'].isin(_METRICS), 'study'].unique())
+    found = sorted(scores.loc[scores['metric'].isin(_METRICS), 'study'].unique())
     if len(found) > 1 and 'popgym' not in found:
         names = ', '.join(found)
         raise ValueError(f"scores has several studies ({names}); pass one: scores[scores['study'] == {found[0]!r}]")
@@ -109,13 +100,17 @@ class _ReturnTable:
         scores = check_scores(scores)
         if not ((scores['target'] == 'return') & scores['metric'].isin(_METRICS)).any():
             raise ValueError(f"scores has no returns: rows with target 'return' and metric {', '.join(_METRICS)}")
-        scores, self.study = scores[scores['target'] == 'return'], _pick_study(scores)
+        scores = scores[scores['target'] == 'return']
+        self.study = _pick_study(scores)
         self.others = sorted({*scores['study']} - {self.study})
         scores = scores[scores['study'] == self.study]
         rows = pick_returns(scores, _METRICS)
         curves = scores['metric'].isin(['epoch_return', 'episodes'])
         self.scores = scores[~curves]
-        self._tags = _task_tags()
+        self._tags = {}  # of environments, by our name and by the paper's
+        for name, env in catalog('envs').items():
+            for alias in (name, *getattr(env, 'aliases', ())):
+                self._tags[alias] = tuple(getattr(env, 'tags', ()))
         names = scores['task'].map({t: srlviz_name(t) for t in scores['task'].unique()})
         self._of_task = {t: part for t, part in scores.groupby(names) if t in set(rows['task'])}
         self._in_paper = {t: {*(part['source'] == 'paper')} for t, part in rows.groupby('task')}
@@ -152,7 +147,7 @@ class _ReturnTable:
 
     def measured(self, tasks: Sequence[str], show: str) -> list[str]:
         """List those of some tasks that have a score to show: ours, the paper's, or both."""
-        in_paper = dict(ours={False}, paper={True}, difference={False, True})[show]
+        in_paper = {'ours': {False}, 'paper': {True}, 'difference': {False, True}}[show]
         return [t for t in tasks if self._in_paper.get(t, set()) >= in_paper]
 
     def of_task(self, task: str) -> pd.DataFrame:
@@ -201,7 +196,9 @@ class Agents:
         return self.found[key]
 
 # %% ../../../nbs/08_widgets/agents/03_mmer_dashboard.ipynb #a203fbcb
-_MAX_PROBED, _N_BINS, _PROBE_STEPS = 24, 12, 4000
+_MAX_PROBED = 24
+_N_BINS = 12
+_PROBE_STEPS = 4000
 
 
 def _linear_probe(codes: Mapping, factors: Mapping):
@@ -256,15 +253,6 @@ class Played(NamedTuple):
     trained_on: tuple[int, int] = (0, 0)  # steps and episodes
 
 
-def _class_table(probed: Sequence[_ProbedFactor], episodes: Sequence[Episode]) -> pd.DataFrame:
-    "Classes of the probed factors at all steps of the episodes"
-    columns = {}
-    for a in probed:
-        name = a.factor.name
-        columns[name] = np.concatenate([a.classes(np.broadcast_to(e.factors[name], len(e))) for e in episodes])
-    return pd.DataFrame(columns)
-
-
 def _probe_states(
     probe: Callable, factors: Sequence[Factor], episodes: Sequence[Episode], states: Sequence[np.ndarray]
 ):
@@ -285,18 +273,28 @@ def _probe_states(
     if not probed or n < 3:
         return None, None
     n_valid = max(1, (n - 1) // 5)  # episodes for early stopping
-    parts = dict(test=slice(0, 1), valid=slice(1, 1 + n_valid), probe=slice(1 + n_valid, n))
-    codes = {split: np.concatenate(states[at]).astype(np.float32) for split, at in parts.items()}
-    truth = {split: _class_table(probed, episodes[at]) for split, at in parts.items()}
+    parts = {'test': slice(0, 1), 'valid': slice(1, 1 + n_valid), 'probe': slice(1 + n_valid, n)}
+    codes = {}
+    truth = {}  # classes of the factors at all steps
+    for split, at in parts.items():
+        codes[split] = np.concatenate(states[at]).astype(np.float32)
+        columns = {}
+        for a in probed:
+            name = a.factor.name
+            columns[name] = np.concatenate([a.classes(np.broadcast_to(e.factors[name], len(e))) for e in episodes[at]])
+        truth[split] = pd.DataFrame(columns)
     classes = probe(codes, truth).predicted
-    values, rows = {}, []
+    values = {}
+    rows = []
     for a in probed:
         name = a.factor.name
         predicted = classes[name].to_numpy()
         true = truth['test'][name].to_numpy()
         values[name] = a.values(predicted)
         most_frequent = truth['probe'][name].mode()[0]
-        rows.append(dict(factor=name, accuracy=(predicted == true).mean(), baseline=(true == most_frequent).mean()))
+        rows.append(
+            {'factor': name, 'accuracy': (predicted == true).mean(), 'baseline': (true == most_frequent).mean()}
+        )
     return pd.DataFrame(values), pd.DataFrame(rows)
 
 # %% ../../../nbs/08_widgets/agents/03_mmer_dashboard.ipynb #82fb99b0
@@ -361,29 +359,6 @@ def play_agent(task: str, agent, *, seed: int = 0, probe: Callable | None = None
 _MAX_STATE_ROWS = 16
 
 
-def _state_strip(states: np.ndarray) -> Strip:
-    """Make a strip of a memory's state: the units that vary most, in their order."""
-    spread = states.std(0)
-    shown = np.sort(np.argsort(-spread, kind='stable')[:_MAX_STATE_ROWS])
-    return Strip(states[:, shown], [f'unit {i}' for i in shown], ['state'] * len(shown))
-
-
-def _state_words(states: np.ndarray) -> str:
-    n = states.shape[1]
-    return 'Its memory: ' + (
-        f'the {_MAX_STATE_ROWS} of {n} units that vary most' if n > _MAX_STATE_ROWS else f'{n} units'
-    )
-
-
-def _probe_strip(predicted: pd.DataFrame, factors: Sequence[Factor], only: str = '') -> Strip:
-    """Make a strip of a probe's predictions, of all factors or `only` one factor or group."""
-    by_name = {f.name: f for f in factors}
-    names = [n for n in predicted if only in ('', n, by_name[n].group)]
-    words = {n: by_name[n].names for n in names if by_name[n].names}
-    groups = [by_name[n].group for n in names]
-    return Strip(predicted[names].to_numpy(float), names, groups, words, column_labels(factors))
-
-
 def played_strips(played: Played, only: str = '') -> dict[str, Strip]:
     """Make the strips of a `Played`; `only` one hidden factor or group."""
     factors = factor_list(played.env)
@@ -391,10 +366,21 @@ def played_strips(played: Played, only: str = '') -> dict[str, Strip]:
     if INTERACTION not in strips:
         strips[INTERACTION] = action_strip(played.rollout.episode.actions, played.env.action_space)
     strips = {name: strips[name] for name in (INTERACTION, HIDDEN) if name in strips}
-    if played.predicted is not None:
-        strips['Predicted from its memory by a probe'] = _probe_strip(played.predicted, factors, only)
-    if played.states is not None and played.states.shape[1]:
-        strips[_state_words(played.states)] = _state_strip(played.states)
+    predicted = played.predicted
+    if predicted is not None:
+        by_name = {f.name: f for f in factors}
+        names = [n for n in predicted if only in ('', n, by_name[n].group)]
+        words = {n: by_name[n].names for n in names if by_name[n].names}
+        groups = [by_name[n].group for n in names]
+        strip = Strip(predicted[names].to_numpy(float), names, groups, words, column_labels(factors))
+        strips['Predicted from its memory by a probe'] = strip
+    states = played.states
+    if states is not None and states.shape[1]:
+        shown = np.argsort(-states.std(0), kind='stable')[:_MAX_STATE_ROWS]
+        shown = np.sort(shown)  # the units that vary most, in their order
+        n = states.shape[1]
+        words = f'the {_MAX_STATE_ROWS} of {n} units that vary most' if n > _MAX_STATE_ROWS else f'{n} units'
+        strips[f'Its memory: {words}'] = Strip(states[:, shown], [f'unit {i}' for i in shown], ['state'] * len(shown))
     return {name: s for name, s in strips.items() if len(s.names)}
 
 
@@ -447,7 +433,7 @@ _VIEWS = {
     'boxes': 'Spread over tasks',
     'agreement': 'Comparison with the paper',
 }
-_HALF_PAGE = dict(width=490, height=575)  # pixels of half a notebook in a 1400 x 900 JupyterLab with its file browser
+_HALF_PAGE = {'width': 490, 'height': 575}  # pixels of half a notebook in a 1400 x 900 JupyterLab with its file browser
 
 
 class _Choice(NamedTuple):
@@ -463,10 +449,11 @@ class _Choice(NamedTuple):
     best: bool = False
 
     @property
-    def rows(self) -> dict:
-        return dict(metric='mmer' if self.show == 'paper' else self.metric, tasks=self.tasks, methods=self.methods)
+    def shown_metric(self) -> str:
+        """The chosen metric; the paper has MMER only."""
+        return 'mmer' if self.show == 'paper' else self.metric
 
-
+# %% ../../../nbs/08_widgets/agents/03_mmer_dashboard.ipynb #d254a74e
 def _one_source(table: _ReturnTable, choice: _Choice) -> tuple[pd.DataFrame, list[str], list[str]]:
     """Pick the scores of one source, and its memories and tasks; beside the other source, the tasks that both have.
 
@@ -488,8 +475,7 @@ def _one_source(table: _ReturnTable, choice: _Choice) -> tuple[pd.DataFrame, lis
 def _plot_ranking(table: _ReturnTable, choice: _Choice) -> go.Figure:
     """Rank the memories of one source over all its tasks."""
     one, methods, tasks = _one_source(table, choice)
-    rows = choice.rows | dict(methods=methods, tasks=tasks)
-    return plot_return_ranking(one, highlight=choice.method, **rows)
+    return plot_return_ranking(one, metric=choice.shown_metric, tasks=tasks, methods=methods, highlight=choice.method)
 
 
 def _returns_by_task(table: _ReturnTable, choice: _Choice) -> dict[str, dict[str, np.ndarray]]:
@@ -498,7 +484,7 @@ def _returns_by_task(table: _ReturnTable, choice: _Choice) -> dict[str, dict[str
     Only tasks count that all these memories have.
     """
     one, methods, tasks = _one_source(table, choice)
-    rows = pick_returns(one, choice.rows['metric'], methods=methods, tasks=tasks)
+    rows = pick_returns(one, choice.shown_metric, methods=methods, tasks=tasks)
     rows = rows[(rows['source'] == 'paper') == (choice.show == 'paper')]
     means = rows.pivot_table('value', 'task', 'label', observed=True).dropna()
     if means.empty:
@@ -506,20 +492,23 @@ def _returns_by_task(table: _ReturnTable, choice: _Choice) -> dict[str, dict[str
     return {label: {task: np.array([v]) for task, v in column.items()} for label, column in means.items()}
 
 
-def _interval_figure(found: pd.DataFrame, choice: _Choice, **look) -> go.Figure:
-    """Draw value, low and high of each label, the best on top; a press on a mark chooses this memory."""
+def _interval_figure(found: pd.DataFrame, choice: _Choice, *, notes: Sequence[str] = (), **look) -> go.Figure:
+    """Draw value, low and high of each label, the best on top; a press on a mark chooses this memory.
+
+    look : axis, title and others of `plot_intervals`
+    """
     found = found.assign(data=[['all', choice.show, label] for label in found['label']])
-    notes = ['whiskers: 95% interval, over tasks'] if found['low'].notna().any() else []
-    return plot_intervals(found, highlight=[choice.method], notes=[*look.pop('notes', ()), *notes], **look)
+    whiskers = ['whiskers: 95% interval, over tasks'] if found['low'].notna().any() else []
+    return plot_intervals(found, highlight=[choice.method], notes=[*notes, *whiskers], **look)
 
 
 def _plot_middle_half(table: _ReturnTable, choice: _Choice) -> go.Figure:
     """Rank memories by their interquartile mean: the mean return on the middle half of the tasks."""
     found = return_intervals(_returns_by_task(table, choice), statistic='iqm', over='task')
     return _interval_figure(
-        found.rename(columns=dict(method='label')),
+        found.rename(columns={'method': 'label'}),
         choice,
-        axis=f'interquartile mean of {metric_label(choice.rows["metric"])} (return)',
+        axis=f'interquartile mean of {metric_label(choice.shown_metric)} (return)',
         title=f'Mean of the middle half of {found["tasks"].iloc[0]} tasks',
         notes=['a quarter of the tasks at each end, easy or lost, does not count'],
     )
@@ -533,7 +522,7 @@ def _plot_improvement(table: _ReturnTable, choice: _Choice) -> go.Figure:
     for label, of_label in returns.items():
         if label != chosen:
             whole = probability_of_improvement(of_label, returns[chosen], over='task').iloc[-1]
-            rows.append(dict(label=label, value=whole['probability'], low=whole['low'], high=whole['high']))
+            rows.append({'label': label, 'value': whole['probability'], 'low': whole['low'], 'high': whole['high']})
     if not rows:
         raise ValueError(f'no other memory has tasks in common with {chosen}')
     n = len(returns[chosen])
@@ -557,7 +546,7 @@ def _plot_profiles(table: _ReturnTable, choice: _Choice) -> go.Figure:
     shown = performance_profile({label: returns[label] for label in few}, np.linspace(-1, 1, 101), over='task')
     fig = plot_return_profiles(shown)
     n = shown['tasks'].iloc[0]
-    words = f'{metric_label(choice.rows["metric"])} τ'
+    words = f'{metric_label(choice.shown_metric)} τ'
     fig.update_xaxes(title=words).update_yaxes(title=f'share of {n} tasks above τ')
     fig.update_layout(title=f'Share of tasks above each return, {n} tasks', margin_t=56)
     left_out = len(returns) > len(few)
@@ -565,22 +554,14 @@ def _plot_profiles(table: _ReturnTable, choice: _Choice) -> go.Figure:
     return add_notes(fig, *notes, 'bands: 95% interval at each τ, over tasks')
 
 
-_RANKINGS = dict(ranking=_plot_ranking, iqm=_plot_middle_half, better=_plot_improvement, profiles=_plot_profiles)
+_RANKINGS = {
+    'ranking': _plot_ranking,
+    'iqm': _plot_middle_half,
+    'better': _plot_improvement,
+    'profiles': _plot_profiles,
+}
 
-
-def _plot_view(table: _ReturnTable, choice: _Choice, marked, size: Mapping) -> go.Figure:
-    """Draw one of the views."""
-    rows, show = choice.rows, choice.show
-    cell = choice.task, choice.method
-    if choice.view in _RANKINGS:
-        return _RANKINGS[choice.view](table, choice)
-    if choice.view == 'boxes':
-        return plot_return_boxes(table.scores, show='paper' if show == 'paper' else 'ours', **rows)
-    if choice.view == 'agreement':
-        return plot_paper_agreement(table.scores, selected=cell, **rows)
-    return plot_returns_heatmap(table.scores, show=show, selected=cell, marked=marked, **rows, **size)
-
-
+# %% ../../../nbs/08_widgets/agents/03_mmer_dashboard.ipynb #76d5380e
 def _plot_overview(table: _ReturnTable, choice: _Choice, marked=(), **size: int) -> go.Figure:
     """Draw the view of all that passes the filters; an empty figure with the reason if nothing does.
 
@@ -591,8 +572,29 @@ def _plot_overview(table: _ReturnTable, choice: _Choice, marked=(), **size: int)
     """
     if not choice.tasks or not choice.methods:
         return blank_figure('No task or memory passes the filters.')
+    metric = choice.shown_metric
+    tasks = choice.tasks
+    methods = choice.methods
+    cell = (choice.task, choice.method)
     try:
-        fig = _plot_view(table, choice, marked, size)
+        if choice.view in _RANKINGS:
+            fig = _RANKINGS[choice.view](table, choice)
+        elif choice.view == 'boxes':
+            show = 'paper' if choice.show == 'paper' else 'ours'
+            fig = plot_return_boxes(table.scores, show=show, metric=metric, tasks=tasks, methods=methods)
+        elif choice.view == 'agreement':
+            fig = plot_paper_agreement(table.scores, metric=metric, tasks=tasks, methods=methods, selected=cell)
+        else:
+            fig = plot_returns_heatmap(
+                table.scores,
+                show=choice.show,
+                metric=metric,
+                tasks=tasks,
+                methods=methods,
+                selected=cell,
+                marked=marked,
+                **size,
+            )
     except ValueError as problem:
         return blank_figure(str(problem).partition(';')[0])
     if size:
@@ -642,19 +644,25 @@ def _curves_figure(of_task: pd.DataFrame, choice: _Choice, methods: Sequence[str
 
 def _bars_figure(of_task: pd.DataFrame, choice: _Choice, methods: Sequence[str], line: int = 19) -> go.Figure:
     """Draw the bars of a task, `line` pixels per memory."""
-    look = dict(show=choice.show, metric=choice.rows['metric'], highlight=choice.method, line=line)
     try:
         known = pick_returns(of_task, _METRICS)['label'].unique()
-        return plot_return_bars(of_task, choice.task, methods=[m for m in methods if m in known] or None, **look)
+        return plot_return_bars(
+            of_task,
+            choice.task,
+            methods=[m for m in methods if m in known] or None,
+            show=choice.show,
+            metric=choice.shown_metric,
+            highlight=choice.method,
+            line=line,
+        )
     except ValueError:
         return blank_figure(f'No score of this choice on {choice.task}.')
 
 
 def _detail_figures(table: _ReturnTable, choice: _Choice, half: bool = False) -> list[go.Figure]:
     """Draw the curves and the bars of a task, or a memory on all tasks; with `half` together as high as the map."""
-    small = dict(title_font_size=14)
     if choice.task == 'all':
-        return [_memory_figure(table, choice, half).update_layout(**small)]
+        return [_memory_figure(table, choice, half).update_layout(title_font_size=14)]
     of_task = table.of_task(choice.task)
     methods = [m for m in choice.methods if m != choice.method] + [choice.method]
     curves = _curves_figure(of_task, choice, methods)
@@ -669,7 +677,7 @@ def _detail_figures(table: _ReturnTable, choice: _Choice, half: bool = False) ->
             curves.update_layout(height=height, margin_b=48, showlegend=False)
             if height < 260:
                 curves.update_yaxes(title_text='')  # longer than the axis; the title says the same
-    return [fig.update_layout(**small) for fig in (curves, bars)]
+    return [fig.update_layout(title_font_size=14) for fig in (curves, bars)]
 
 # %% ../../../nbs/08_widgets/agents/03_mmer_dashboard.ipynb #598936f1
 _WORDS = _VIEWS | _SHOW_WORDS
@@ -695,7 +703,7 @@ class _AgentView:
         self.words = SafeHTML()
         self.factor = menu('Hidden', [('all', '')], 230)
         label = 'observations, hidden state, predictions and memory over the steps; click or drag to move the picture'
-        self.plot = PlotView(scrub=True, channel=self.player.channel, config=dict(displayModeBar=False), label=label)
+        self.plot = PlotView(scrub=True, channel=self.player.channel, config={'displayModeBar': False}, label=label)
         self.left = W.VBox([self.words, self.player]).add_class('srlviz-column')
         self.left.add_class('srlviz-environment-explorer')  # for the layout of the player
         self.right = W.VBox([self.plot]).add_class('srlviz-column')
@@ -703,7 +711,8 @@ class _AgentView:
     def show(self, played: Played, label: str, words: Markup):
         """Show the frames of an episode, and the factors of its steps."""
         factors = factor_list(played.env)
-        film, (rows, values) = played_film(played), step_table(played.rollout, factors)
+        film = played_film(played)
+        rows, values = step_table(played.rollout, factors)
         n = len(played.rollout.episode) + 1
         t = busiest_step([played.rollout.episode])[1]
         self.player.show(film, value=t, label=label, table=rows, table_values=values, n=n if film is None else None)
@@ -741,10 +750,10 @@ class MMERDashboard(Board, Explorer):
     view ... method : initial values of the traits;  methods : memories to show, all if None
     flat : observe as in the paper;  interactive : see `Explorer`
 
-    Traits: view ('map', 'ranking', 'boxes', 'agreement'), show ('ours', 'paper', 'difference'), metric, tag,
-    difficulty, methods (shown), task ('all' for all), method (its label), best (curves of the largest so far),
-    playing (whether an agent is watched), editing (whether its memory is under a `BeliefMicroscope`), seed (of its
-    episode), factor (the only one or group to show, '' for all).
+    Traits: view ('map', 'ranking', 'iqm', 'better', 'profiles', 'boxes', 'agreement'), show ('ours', 'paper',
+    'difference'), metric, tag, difficulty, methods (shown), task ('all' for all), method (its label), best (curves of
+    the largest so far), playing (whether an agent is watched), editing (whether its memory is under a
+    `BeliefMicroscope`), seed (of its episode), factor (the only one or group to show, '' for all).
     """
 
     choices = (
@@ -758,11 +767,21 @@ class MMERDashboard(Board, Explorer):
     )
     guide = 'Press a cell to see how a memory learned a task, then watch its agent play and what its memory knows.'
     heat_label = 'returns of tasks and memories; the menus Task and Memory choose the same'
-    view, show, metric = (traitlets.Unicode(v) for v in ('map', 'ours', 'mmer'))
-    tag, difficulty, task, method = (traitlets.Unicode(v) for v in ('all', 'all', 'all', ''))
-    factor, methods, best = traitlets.Unicode(''), traitlets.Tuple(), traitlets.Bool(False)
-    playing, editing, seed = traitlets.Bool(False), traitlets.Bool(False), traitlets.Int(0, min=0)
-    detailed = now = None
+    view = traitlets.Unicode('map')
+    show = traitlets.Unicode('ours')
+    metric = traitlets.Unicode('mmer')
+    tag = traitlets.Unicode('all')
+    difficulty = traitlets.Unicode('all')
+    task = traitlets.Unicode('all')
+    method = traitlets.Unicode('')
+    methods = traitlets.Tuple()
+    best = traitlets.Bool(False)
+    playing = traitlets.Bool(False)
+    editing = traitlets.Bool(False)
+    seed = traitlets.Int(0, min=0)
+    factor = traitlets.Unicode('')
+    detailed = None  # the choice whose curves and bars are shown
+    now = None  # the episode that is shown
 
     def __init__(
         self,
@@ -794,8 +813,15 @@ class MMERDashboard(Board, Explorer):
         self.played = {}
         self.methods = tuple(self.table.methods if methods is None else methods)
         self.marked = {(t, k) for t in self.table.tasks[1:] for k in self.table.methods if self.agents.key(t, k)}
-        start = dict(view=view, show=show, metric=metric, tag=tag, difficulty=difficulty, task=task)
-        self.make_parts(**start, method=method or self.methods[0])
+        self.make_parts(
+            view=view,
+            show=show,
+            metric=metric,
+            tag=tag,
+            difficulty=difficulty,
+            task=task,
+            method=method or self.methods[0],
+        )
         self._lay_out()
         self.start_reacting()
         self.draw()
@@ -843,7 +869,7 @@ class MMERDashboard(Board, Explorer):
         task = 'all' if task is None else task
         if task not in self.table.tasks:
             return {}
-        return dict(task=task, method=method if method in self.table.methods else self.method)
+        return {'task': task, 'method': method if method in self.table.methods else self.method}
 
     def cell_data(self) -> list:
         return [None if self.task == 'all' else self.task, self.show, self.method]
@@ -964,34 +990,48 @@ class MMERDashboard(Board, Explorer):
 
     def _lay_out(self):
         """Create the other parts, arrange them, and bind traits to them."""
-        config = dict(displayModeBar=False)
         self.details = [
-            PlotView(label=words, config=config) for words in ('learning curves, or one memory', 'one task')
+            PlotView(label='learning curves, or one memory', config={'displayModeBar': False}),
+            PlotView(label='one task', config={'displayModeBar': False}),
         ]
-        play = lambda: self.set_trait('playing', True)
-        stop = lambda: self.set_trait('playing', False)
-        next_seed = lambda: self.set_trait('seed', self.seed + 1)
-        self.watch = button('Watch it play', play, 'show observations, hidden state and memory', icon='play')
-        self.back = button('‹ all tasks', stop, 'return to all tasks and memories')
-        self.again = button('another episode', next_seed, 'play with another seed', icon='refresh')
-        turn = lambda: self.set_trait('editing', not self.editing)
+        self.watch = button(
+            'Watch it play',
+            lambda: self.set_trait('playing', True),
+            'show observations, hidden state and memory',
+            icon='play',
+        )
+        self.back = button('‹ all tasks', lambda: self.set_trait('playing', False), 'return to all tasks and memories')
+        self.again = button(
+            'another episode',
+            lambda: self.set_trait('seed', self.seed + 1),
+            'play with another seed',
+            icon='refresh',
+        )
         self.edit = button(
-            'edit its memory', turn, 'see what its memory says, change it, and watch it act', icon='pencil'
+            'edit its memory',
+            lambda: self.set_trait('editing', not self.editing),
+            'see what its memory says, change it, and watch it act',
+            icon='pencil',
         )
         self.scope = W.VBox([])
         self.sides = columns([self.heat], [self.watch, *self.details])
         self.stage = columns([self.agent.left], [self.agent.right])
-        look = dict(rows=8, layout=dict(width='200px', flex='0 0 auto'), style=dict(description_width='initial'))
         several = W.SelectMultiple(
-            options=self.table.methods, value=self.methods, description=f'Only, of {len(self.table.methods)}', **look
+            options=self.table.methods,
+            value=self.methods,
+            description=f'Only, of {len(self.table.methods)}',
+            tooltip='memories to show; Ctrl or Shift selects several',
+            rows=8,
+            layout={'width': '200px', 'flex': '0 0 auto'},
+            style={'description_width': 'initial'},
         )
-        several.tooltip = 'memories to show; Ctrl or Shift selects several'
-        self.best_box = W.Checkbox(description='curves: largest so far', indent=False, layout=dict(width='170px'))
+        self.best_box = W.Checkbox(description='curves: largest so far', indent=False, layout={'width': '170px'})
         self.best_box.tooltip = 'draw the largest mean return so far, as the paper does, instead of that of each epoch'
         whole = self.menu_row('map')
         cell = self.menu_row('cell', self.best_box, self.again, self.edit, self.agent.factor)
         lines = W.VBox([whole, row(self.back, cell), self.status])
-        lines.layout.flex, lines.layout.overflow = '1 1 0%', 'visible'
+        lines.layout.flex = '1 1 0%'
+        lines.layout.overflow = 'visible'
         self.on_stage = [self.back, self.again, self.edit, self.agent.factor]
         self.off_stage = [whole, several, self.best_box]
         self.children = [W.HBox([lines, several]), self.sides, self.stage, self.scope]

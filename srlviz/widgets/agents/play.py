@@ -107,8 +107,8 @@ class TaskMenu(Quiet):
         name, _, difficulty = task_of(world).rpartition('-')
         names = list(self.difficulties_of) or [name]
         difficulties = self.difficulties_of.get(name, [difficulty])
-        self.name = menu('Task', names, 262, value=name, style=dict(description_width='82px'))
-        style = dict(description_width='62px')
+        self.name = menu('Task', names, 262, value=name, style={'description_width': '82px'})
+        style = {'description_width': '62px'}
         self.difficulty = menu('Difficulty', difficulties, 158, value=difficulty, style=style)
         self.parts = [self.name, self.difficulty]
         for part in self.parts:
@@ -186,10 +186,16 @@ class PlayBoard(anywidget.AnyWidget):
     _css = sheet('play_board.css')
     image = traitlets.Bytes(b'').tag(sync=True)
     size = traitlets.List([1, 1]).tag(sync=True)
-    targets, actions, sliders = (traitlets.List().tag(sync=True) for _ in range(3))
+    targets = traitlets.List().tag(sync=True)
+    actions = traitlets.List().tag(sync=True)
+    sliders = traitlets.List().tag(sync=True)
     keymap = traitlets.Dict().tag(sync=True)
-    over, hint, title, label = (traitlets.Unicode('').tag(sync=True) for _ in range(4))
-    game, shown = (traitlets.Int(0).tag(sync=True) for _ in range(2))
+    over = traitlets.Unicode('').tag(sync=True)
+    hint = traitlets.Unicode('').tag(sync=True)
+    title = traitlets.Unicode('').tag(sync=True)
+    label = traitlets.Unicode('').tag(sync=True)
+    game = traitlets.Int(0).tag(sync=True)
+    shown = traitlets.Int(0).tag(sync=True)
     drawn = traitlets.Bool(False).tag(sync=True)
     on_act: Callable = staticmethod(lambda action: None)
     on_undo: Callable = staticmethod(lambda: None)
@@ -232,7 +238,7 @@ def _board_sliders(space: spaces.Space) -> list[dict]:
     labels = ['action'] if space.shape == (1,) else [f'action {i}' for i in range(space.shape[0])]
     sliders = []
     for low, high, label in zip(space.low.tolist(), space.high.tolist(), labels):
-        sliders.append(dict(low=low, high=high, step=(high - low) / 80, value=(low + high) / 2, label=label))
+        sliders.append({'low': low, 'high': high, 'step': (high - low) / 80, 'value': (low + high) / 2, 'label': label})
     return sliders
 
 # %% ../../../nbs/08_widgets/agents/00_play.ipynb #aa33f354
@@ -248,7 +254,8 @@ _GAME_KEYS = {
 
 def _board_controls(env: gymnasium.Env, targets) -> dict:
     """Return the buttons, sliders, keys and hint of a board."""
-    space, world = env.action_space, env.unwrapped
+    space = env.action_space
+    world = env.unwrapped
     names = _action_names(env)
     keys = getattr(world, 'keys', {k: names.index(name) for k, name in _GAME_KEYS.items() if name in names})
     keys = {k: _plain_action(a) for k, a in keys.items() if space.contains(np.asarray(a, space.dtype))}
@@ -258,9 +265,9 @@ def _board_controls(env: gymnasium.Env, targets) -> dict:
     if free and not keys:
         keys = {str(k + 1): a for k, a in enumerate(codes[:9])}
     key_of = {repr(a): k for k, a in reversed(keys.items())}
-    actions = [dict(label=_action_text(env, a), key=key_of.get(repr(a), ''), action=a) for a in free]
+    actions = [{'label': _action_text(env, a), 'key': key_of.get(repr(a), ''), 'action': a} for a in free]
     hint = _hint(env, keys, actions, targets)
-    return dict(keymap=keys, actions=actions, sliders=_board_sliders(space), hint=hint)
+    return {'keymap': keys, 'actions': actions, 'sliders': _board_sliders(space), 'hint': hint}
 
 
 _ARROWS = {'ArrowLeft': '←', 'ArrowRight': '→', 'ArrowUp': '↑', 'ArrowDown': '↓', ' ': 'space'}
@@ -313,7 +320,8 @@ def code_words(env: gymnasium.Env) -> Mapping[int, Sequence[str]] | Sequence[Seq
     return {len(names): names for names in lists if len(names) > 2 and counts[len(names)] == 1}
 
 
-HIDDEN, INTERACTION = 'Hidden state', 'Observations and actions'  # names of strips
+HIDDEN = 'Hidden state'  # name of a strip
+INTERACTION = 'Observations and actions'  # of another
 
 
 def rollout_strips(
@@ -329,7 +337,8 @@ def rollout_strips(
         strips[HIDDEN] = factor_strip(e, factors, names)
     if 'vector' in e.obs:
         world = env.unwrapped
-        space, vector = env.observation_space, e.obs['vector']
+        space = env.observation_space
+        vector = e.obs['vector']
         if getattr(world, 'flat', False) and space == world.observation_space:
             space = world.plain_space
             vector = vector[:, : spaces.flatdim(space)]  # without the last action and the mark of the first step
@@ -371,8 +380,14 @@ def _steps_table(env: gymnasium.Env, recorder: Recorder) -> Markup | str:
     """List the last ten steps in an HTML table, the newest first; '' before the first."""
     rows = []
     for s in reversed(recorder.last(10)):
-        cells = dict(t=s['t'], observation=_observation_text(env, s), action=_action_text(env, s['action']))
-        rows.append(cells | dict(reward=_coloured(s['reward'])))
+        rows.append(
+            {
+                't': s['t'],
+                'observation': _observation_text(env, s),
+                'action': _action_text(env, s['action']),
+                'reward': _coloured(s['reward']),
+            }
+        )
     if not rows:
         return ''
     columns = list(rows[0])
@@ -397,7 +412,8 @@ _MIN_WIDTH = 320  # pixels of a board
 
 def _board_picture(recorder: Recorder, reveal: bool) -> tuple[np.ndarray, list[dict]]:
     """Return the picture of this instant, and its targets."""
-    env, world = recorder.env, recorder.world
+    env = recorder.env
+    world = recorder.world
     if not recorder.from_records:
         picture = np.asarray(env.render())
         scale = max(1, _MIN_WIDTH // picture.shape[1])  # an Atari's screen is 160 pixels wide
@@ -407,7 +423,7 @@ def _board_picture(recorder: Recorder, reveal: bool) -> tuple[np.ndarray, list[d
     for t in sheet.targets:
         action = t['action']
         box = [int(v) for v in t['box']]
-        targets.append(dict(box=box, action=_plain_action(action), label=_action_text(env, action)))
+        targets.append({'box': box, 'action': _plain_action(action), 'label': _action_text(env, action)})
     return sheet.array(), targets
 
 
@@ -478,7 +494,7 @@ class _Games:
 
     def _current(self) -> tuple[Episode, dict]:
         r = self.recorder
-        return r.episode(), dict(seeds=r.seed, undone=r.undone, looked=self.looked, helped=self.helped)
+        return r.episode(), {'seeds': r.seed, 'undone': r.undone, 'looked': self.looked, 'helped': self.helped}
 
     def _keep(self):
         if self.recorder.steps:
@@ -509,23 +525,28 @@ class _PlayDesk:
         self.board = PlayBoard()
         self.help = SafeHTML()
         self.steps = SafeHTML()
-        self.board.on_act, self.board.on_undo, self.board.on_new = act, undo, next_game
+        self.board.on_act = act
+        self.board.on_undo = undo
+        self.board.on_new = next_game
 
     def take(self, recorder: Recorder):
         """Prepare for another environment."""
-        world, self._ready = recorder.world, False
+        world = recorder.world
+        self._ready = False
         self.help.value = explain(world)
-        self.board.title, self.board.drawn = f'{task_of(world)}: play by keyboard or pointer', recorder.from_records
+        self.board.title = f'{task_of(world)}: play by keyboard or pointer'
+        self.board.drawn = recorder.from_records
 
     def draw(self, recorder: Recorder, reveal: bool):
         """Show this instant of a game, and at first the keys and buttons."""
-        (picture, targets), env = _board_picture(recorder, reveal), recorder.env
+        picture, targets = _board_picture(recorder, reveal)
+        env = recorder.env
         with self.board.hold_sync():
             if not self._ready:
                 for name, value in _board_controls(env, targets).items():
                     self.board.set_trait(name, value)
         self._ready = True
-        now = dict(obs=recorder.obs, record=recorder.world.snapshot() if recorder.from_records else None)
+        now = {'obs': recorder.obs, 'record': recorder.world.snapshot() if recorder.from_records else None}
         self.board.show(picture, targets, _over_words(env, recorder), _observation_text(env, now))
         self.steps.value = _steps_table(env, recorder)
 
@@ -541,10 +562,10 @@ class _PlayControls:
 
     def __init__(self, tasks: TaskMenu | None, undo: Callable, again: Callable, next_game: Callable):
         self.tasks = tasks
-        wide = dict(width='172px')
+        wide = {'width': '172px'}
         self.seed = W.BoundedIntText(0, min=0, max=2**31 - 1, description='Seed', layout=wide)
         self.seed.style.description_width = '82px'
-        self.reveal = W.Checkbox(description='show hidden state', indent=False, layout=dict(width='150px'))
+        self.reveal = W.Checkbox(description='show hidden state', indent=False, layout={'width': '150px'})
         self.back = button('step back', undo, 'undo the last step (Backspace)')
         news = (
             button('new game', next_game, 'start a game with the next seed'),
@@ -555,7 +576,8 @@ class _PlayControls:
 
     def take(self, recorder: Recorder):
         """Enable what another environment supports."""
-        self.back.disabled, self.reveal.disabled = not recorder.can_undo, not recorder.from_records
+        self.back.disabled = not recorder.can_undo
+        self.reveal.disabled = not recorder.from_records
         if self.tasks:
             self.tasks.show(task_of(recorder.world))
 
@@ -595,8 +617,11 @@ class PlayWidget(Explorer):
     guide = (
         'Play by keyboard or by pressing in the picture: you learn what has to be remembered, and how well you do it.'
     )
-    task, seed, reveal = traitlets.Unicode(''), traitlets.Int(0, min=0), traitlets.Bool(False)
-    recorder, board = property(lambda self: self.games.recorder), property(lambda self: self.desk.board)
+    task = traitlets.Unicode('')
+    seed = traitlets.Int(0, min=0)
+    reveal = traitlets.Bool(False)
+    recorder = property(lambda self: self.games.recorder)
+    board = property(lambda self: self.desk.board)
     env = property(lambda self: self.recorder.env)
 
     def __init__(

@@ -25,7 +25,8 @@ def _rounded(x: np.ndarray | None) -> list | None:
 
 def _posterior(play: EditedPlay, course: Course, factor: str, values: np.ndarray) -> np.ndarray | None:
     "The exact posterior of a factor as probabilities (T, n_values) of some values; None if there is none"
-    task, records = play.player.task, course.records[:-1]
+    task = play.player.task
+    records = course.records[:-1]
     if task.beliefs_of is None:
         return None
     actions = course.actions.reshape(len(course), -1)
@@ -65,23 +66,23 @@ def timeline(play: EditedPlay, course: Course, factor: str, values: np.ndarray |
     if is_read and not np.array_equal(reading.values, values):  # another agent met other values
         own = np.abs(values - reading.values[:, None]).argmin(1)
         belief = np.stack([belief[:, own == i].sum(1) for i in range(len(values))], 1)
-    return dict(
-        saw=play.words.saw(records),
-        truth=place.tolist(),
-        posterior=_rounded(_posterior(play, course, factor, values)),
-        belief=_rounded(belief),
-        policy=_rounded(play.policy(course)),
-        chosen=play.player.numbers(course.actions).tolist() if play.policy(course) is not None else _texts(course),
-        right=np.sign(course.rewards).astype(int).tolist(),
-        total=round(float(course.rewards.sum()), _DIGITS),
-    )
+    return {
+        'saw': play.words.saw(records),
+        'truth': place.tolist(),
+        'posterior': _rounded(_posterior(play, course, factor, values)),
+        'belief': _rounded(belief),
+        'policy': _rounded(play.policy(course)),
+        'chosen': play.player.numbers(course.actions).tolist() if play.policy(course) is not None else _texts(course),
+        'right': np.sign(course.rewards).astype(int).tolist(),
+        'total': round(float(course.rewards.sum()), _DIGITS),
+    }
 
 
 def _texts(course: Course) -> list[str]:
     "Actions that are not discrete, as text"
     return [', '.join(f'{x:.2g}' for x in np.atleast_1d(action)) for action in course.actions]
 
-
+# %% ../../../nbs/08_widgets/agents/01_scenes.ipynb #aafbb712
 def edit_words(play: EditedPlay, change: Change) -> str:
     """Describe an edit in a few words, such as 'card 1 back is ♥ at step 12'."""
     reading = play.reading(change.factor)
@@ -152,7 +153,8 @@ def _due_sentence(play: EditedPlay, original: Course, edited: Course, change: Ch
     due = play.player.task.due(original.records[[row]], change.factor)
     if due is None or play.policy(original) is None:
         return ''
-    t, answer = row + int(due[0][0]), int(due[1][0, int(change.value)])
+    t = row + int(due[0][0])
+    answer = int(due[1][0, int(change.value)])
     if due[0][0] < 0 or answer < 0 or not change.t < t < len(edited):
         return ''
     sign = play.words.actions()[1][answer]

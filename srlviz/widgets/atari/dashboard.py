@@ -34,9 +34,13 @@ from ..views import PlotView
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #09ad7ffc
 _VIEWS = {'scores': 'Scores', 'conditioning': 'Raw against standardized', 'ranks': 'Ranks, raw and standardized'}
 _COVERAGES = {'all games': 'scored in all games', 'some games': 'scored in some games'}
-_VALUE_LABELS = dict(
-    random='random agent', ppo='PPO agent', raw='raw codes', standardized='standardized codes', both='both'
-)
+_VALUE_LABELS = {
+    'random': 'random agent',
+    'ppo': 'PPO agent',
+    'raw': 'raw codes',
+    'standardized': 'standardized codes',
+    'both': 'both',
+}
 _NO_FRAMES = Markup('''To see frames, pass a function that returns results and recording of a game:
 <pre>def open_game(game):                            # called when you choose a factor
     recording = load_recording(f"runs/{game}")  # or record_atari(game, 2000)
@@ -44,7 +48,8 @@ _NO_FRAMES = Markup('''To see frames, pass a function that returns results and r
 AtariDashboard(scores, open_game)</pre>''')
 
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #e1af1cab
-_METRICS, _AGENTS = ['f1', 'accuracy', 'f1_macro'], ['random', 'ppo']
+_METRICS = ['f1', 'accuracy', 'f1_macro']
+_AGENTS = ['random', 'ppo']
 
 
 class _GameTable:
@@ -65,7 +70,7 @@ class _GameTable:
             raise ValueError("scores has no F1 and no accuracy of the study 'atari'")
         text = [c for c in scores if not pd.api.types.is_numeric_dtype(scores[c])]
         scores = with_labels(scores.astype(dict.fromkeys(text, 'category')))
-        self.all = scores.astype(dict(label='category'))
+        self.all = scores.astype({'label': 'category'})
         self.means = self.all[self.all['target'] == 'mean']
         self.paper = paper
         self._cache = {}
@@ -126,10 +131,6 @@ class _Choice(dict):
 
     __getattr__ = dict.__getitem__
 
-    def of(self, *names: str) -> dict:
-        """Return some of them."""
-        return {name: self[name] for name in names}
-
 
 def _most_scored(table: _GameTable, metric: str) -> pd.Series:
     """Count the games in which each encoder is probed with both conditionings; those with the most come first."""
@@ -139,35 +140,44 @@ def _most_scored(table: _GameTable, metric: str) -> pd.Series:
     return n_tasks.sort_values(ascending=False, kind='stable')
 
 
-def _conditioning_figure(table: _GameTable, rest: Mapping, room: Mapping) -> go.Figure:
-    """Plot raw against standardized codes; on half a page only for the three encoders with the most games."""
-    if not room:
-        return plot_conditioning(table.means, **rest)
-    most = [str(m) for m in _most_scored(table, rest['metric']).index[:3]]
-    title = 'Ring: raw codes, disc: standardized; encoders with most games'
-    fig = plot_conditioning(table.means, **rest, methods=most, columns=3, width=room['width'], title=title)
-    return fig.update_layout(title_font_size=13)
-
-
 def _games_figure(table: _GameTable, choice: _Choice, room: Mapping) -> go.Figure:
     """Plot the games of a choice; an empty figure with the reason if there are none."""
-    rest = choice.of('metric', 'data')
+    metric = choice.metric
+    data = choice.data
     task = None if choice.task == 'all' else choice.task
     try:
-        if choice.view == 'conditioning':
-            return _conditioning_figure(table, rest, room)
+        if choice.view == 'conditioning' and not room:
+            return plot_conditioning(table.means, metric=metric, data=data)
+        if choice.view == 'conditioning':  # half a page has room for the three encoders with the most games
+            fig = plot_conditioning(
+                table.means,
+                metric=metric,
+                data=data,
+                methods=[str(m) for m in _most_scored(table, metric).index[:3]],
+                columns=3,
+                width=room['width'],
+                title='Ring: raw codes, disc: standardized; encoders with most games',
+            )
+            return fig.update_layout(title_font_size=13)
         if choice.view == 'ranks':
-            n_games = _most_scored(table, choice.metric)
+            n_games = _most_scored(table, metric)
             most = None if task else [str(m) for m in n_games.index[n_games == n_games.max()]]  # over the same games
-            fig = plot_rank_change(table.means, game=task, methods=most, **rest)
+            fig = plot_rank_change(table.means, game=task, metric=metric, methods=most, data=data)
             return fig.update_layout(margin_r=150, width=room['width'], legend_font_size=11) if room else fig
-        picked = rest | choice.of('conditioning') | dict(paper=[] if choice.source == 'ours' else table.paper)
         if choice.source == 'paper':
             methods = []
         else:
-            methods = table.coverage(choice.metric, choice.data).get(choice.coverage)
-        games = None if choice.coverage == 'some games' else table.tasks[1:]
-        return plot_games_heatmap(table.means, games=games, methods=methods, **picked, **room)
+            methods = table.coverage(metric, data).get(choice.coverage)
+        return plot_games_heatmap(
+            table.means,
+            metric=metric,
+            games=None if choice.coverage == 'some games' else table.tasks[1:],
+            methods=methods,
+            conditioning=choice.conditioning,
+            data=data,
+            paper=[] if choice.source == 'ours' else table.paper,
+            **room,
+        )
     except ValueError as problem:
         return blank_figure(str(problem))
 
@@ -175,11 +185,17 @@ def _games_figure(table: _GameTable, choice: _Choice, room: Mapping) -> go.Figur
 def _category_figure(table: _GameTable, choice: _Choice, room: Mapping) -> go.Figure:
     """Plot the categories of a game, or of the mean over games."""
     task = None if choice.task == 'all' else choice.task
-    look = choice.of('metric', 'conditioning', 'data')
-    if room:
-        look |= dict(columns=2, width=room['width'])
     try:
-        return plot_categories(table.means, game=task, paper=table.paper, **look)
+        return plot_categories(
+            table.means,
+            metric=choice.metric,
+            game=task,
+            conditioning=choice.conditioning,
+            data=choice.data,
+            paper=table.paper,
+            columns=2 if room else 3,
+            width=room.get('width'),
+        )
     except ValueError as problem:
         return blank_figure(str(problem))
 
@@ -200,7 +216,8 @@ class _GameFrames(W.VBox):
 
     def __init__(self, open_game: Callable | None, show_message: Callable):
         super().__init__()
-        self.open_game, self.show_message = open_game, show_message
+        self.open_game = open_game
+        self.show_message = show_message
         self.press = button('Open frames', lambda: None)
         self.children = [self.press]
 
@@ -216,7 +233,8 @@ class _GameFrames(W.VBox):
             use(*self.open_game(task))
             self.opened = task
         except Exception as e:  # any error of the user's function is shown in the page
-            self.error, self.opened = e, ''
+            self.error = e
+            self.opened = ''
             failed = Markup('<b>{} could not be opened.</b> {}: {} (The error is stored in <code>.error</code>.)')
             self.show_message(failed.format(title, type(e).__name__, e))
         finally:
@@ -234,8 +252,16 @@ class _GameFrames(W.VBox):
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #9e5284b1
 def _part_probe(scores: ProbeScores, method: str, metric: str, marks) -> ProbeHeatmap:
     """Create the heat map of factors, without its menu of metrics, which the dashboard has."""
-    look = dict(paper=scores.paper, metric=metric, marks=marks, half=True, interactive=True)
-    probe = ProbeHeatmap(scores.table, task=scores.task, method=method or None, **look)
+    probe = ProbeHeatmap(
+        scores.table,
+        task=scores.task,
+        method=method or None,
+        metric=metric,
+        paper=scores.paper,
+        marks=marks,
+        half=True,
+        interactive=True,
+    )
     probe.menus['metric'].add_class('srlviz-hidden')
     return probe
 
@@ -257,16 +283,20 @@ class _GameDetail(Quiet, W.VBox):
     None without scores of factors.
     """
 
-    shown, factor, method = traitlets.Unicode('factors'), traitlets.Unicode(''), traitlets.Unicode('')
+    shown = traitlets.Unicode('factors')
+    factor = traitlets.Unicode('')
+    method = traitlets.Unicode('')
     choice = heatmap = None
     there = False  # whether the table has scores of the chosen game
 
     def __init__(self, table: _GameTable, frames: _GameFrames, marks='auto'):
         super().__init__()
-        self.table, self.frames, self.marks = table, frames, marks
-        self.categories = PlotView(label='scores by category', config=dict(displayModeBar=False))
+        self.table = table
+        self.frames = frames
+        self.marks = marks
+        self.categories = PlotView(label='scores by category', config={'displayModeBar': False})
         options = [('Factors', 'factors'), ('Categories', 'categories')]
-        self.toggle = W.ToggleButtons(options=options, style=dict(button_width='auto'))
+        self.toggle = W.ToggleButtons(options=options, style={'button_width': 'auto'})
         traitlets.link((self, 'shown'), (self.toggle, 'value'))
         self.top = row(self.toggle, frames)
         self.children = [self.top, self.categories]
@@ -278,7 +308,7 @@ class _GameDetail(Quiet, W.VBox):
 
     def show(self, choice: _Choice, method: str):
         """Show a choice; keep factor, method and frames if it has them, too."""
-        scores = self.table.factors(*choice.of('task', 'metric', 'conditioning', 'data', 'source').values())
+        scores = self.table.factors(choice.task, choice.metric, choice.conditioning, choice.data, choice.source)
         other_task = self.choice and choice.task != self.choice.task
         self.choice = choice
         self.there = scores is not None
@@ -320,7 +350,8 @@ class _GameDetail(Quiet, W.VBox):
     def _on_choice(self, change):
         if self.quiet or not self.probe or not change['new']:
             return
-        name, value = change['name'], change['new']
+        name = change['name']
+        value = change['new']
         if value in self.probe.offers(name):
             setattr(self.probe, name, value)
         if name == 'factor':
@@ -336,29 +367,28 @@ class _GameDetail(Quiet, W.VBox):
 
     @traitlets.observe('shown')
     def _draw(self, _=None):
-        self._show_parts()
-        if self.choice and not self.categories.layout.display:
-            self.categories.figure = _category_figure(self.table, self.choice, HALF_PAGE).update_layout(width=None)
-
-    def _show_parts(self):
         """Show factors or categories, and the buttons that apply."""
         opened = bool(self.frames.opened)
         factors = self.there and (self.shown == 'factors' or opened)
-        shown = {self.frames.press: self.there and self.frames.open_game and not opened}
-        shown[self.toggle] = self.there and not opened
-        shown[self.categories] = not factors
+        shown = {
+            self.frames.press: self.there and self.frames.open_game and not opened,
+            self.toggle: self.there and not opened,
+            self.categories: not factors,
+        }
         if self.heatmap:
             shown[self.heatmap] = factors
         for part, on in shown.items():
             part.layout.display = '' if on else 'none'
+        if self.choice and not self.categories.layout.display:
+            self.categories.figure = _category_figure(self.table, self.choice, HALF_PAGE).update_layout(width=None)
 
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #24cb89d3
-_SOURCES = dict(ours='ours', both='ours and the paper’s', paper='the paper’s')
+_SOURCES = {'ours': 'ours', 'both': 'ours and the paper’s', 'paper': 'the paper’s'}
 
 
 def _word(name: str):
     """Return the function that labels the values of a menu."""
-    known = dict(view=_VIEWS, source=_SOURCES, task=dict(all='all games (mean)'))
+    known = {'view': _VIEWS, 'source': _SOURCES, 'task': {'all': 'all games (mean)'}}
     return lambda board, v: known.get(name, _VALUE_LABELS).get(v) or game_title(v)
 
 # %% ../../../nbs/08_widgets/atari/00_dashboard.ipynb #ac6f1e42
@@ -417,9 +447,15 @@ class AtariDashboard(Board, Explorer):
         'Press a game to see which of its variables an encoder knows, and a variable to see the frames where the probe '
         'is wrong: a mean over games hides both.'
     )
-    view, source, metric, conditioning = (traitlets.Unicode(v) for v in ('scores', 'ours', 'f1', 'both'))
+    view = traitlets.Unicode('scores')
+    source = traitlets.Unicode('ours')
+    metric = traitlets.Unicode('f1')
+    conditioning = traitlets.Unicode('both')
     coverage = traitlets.Unicode('all games')
-    data, task, method, factor = (traitlets.Unicode(v) for v in ('random', 'all', '', ''))
+    data = traitlets.Unicode('random')
+    task = traitlets.Unicode('all')
+    method = traitlets.Unicode('')
+    factor = traitlets.Unicode('')
 
     def __init__(
         self,
@@ -442,8 +478,15 @@ class AtariDashboard(Board, Explorer):
         self.table = _GameTable(scores, paper)
         self.frames = _GameFrames(open_game, self.status.show_message)
         self.detail = _GameDetail(self.table, self.frames, marks)
-        start = dict(view=view, source=source, metric=metric, conditioning=conditioning, data=data, task=task)
-        self.make_parts(**start, method=method)
+        self.make_parts(
+            view=view,
+            source=source,
+            metric=metric,
+            conditioning=conditioning,
+            data=data,
+            task=task,
+            method=method,
+        )
         self._lay_out()
         self.start_reacting()
         self.draw()
@@ -495,7 +538,7 @@ class AtariDashboard(Board, Explorer):
         if task not in self.table.tasks:
             return {}
         ours = source != 'paper' and method in self.methods
-        return dict(task=task, method=method if ours else self.method)
+        return {'task': task, 'method': method if ours else self.method}
 
     def cell_data(self) -> list:
         return [None if self.task == 'all' else self.task, 'srlviz', self.method]
@@ -516,10 +559,10 @@ class AtariDashboard(Board, Explorer):
         figures = [self.figure()]
         if self.view == 'scores':
             others = [name for name in self.coverages() if name != self.coverage]
-            figures += [_games_figure(self.table, _Choice(choice | dict(coverage=name)), {}) for name in others]
+            figures += [_games_figure(self.table, _Choice(choice | {'coverage': name}), {}) for name in others]
         figures.append(_category_figure(self.table, choice, {}))
         if self.view != 'conditioning':
-            other = _games_figure(self.table, _Choice(choice | dict(view='conditioning')), {})
+            other = _games_figure(self.table, _Choice(choice | {'view': 'conditioning'}), {})
             figures += [other] if other.data else []
         return figures + (self.detail.probe.figures() if self.detail.probe else [])
 
@@ -529,7 +572,8 @@ class AtariDashboard(Board, Explorer):
 
     def _lay_out(self):
         """Arrange the menus, the games and the detail; open frames replace the games."""
-        frames, detail = self.frames, self.detail
+        frames = self.frames
+        detail = self.detail
         back = button('‹ all games', detail.leave, 'close the frames and return to all games')
         sides = columns([self.heat], [detail])
 

@@ -83,7 +83,8 @@ class PairLosses:
         _check_frames(recording, "the map compares frames")
         self.pairs = _sample_pairs(recording, n_pairs, seed)
         shrink = getattr(encoder, 'shrink', 1)
-        self.stride, self.field = stride or 16 * shrink, field or 44 * shrink
+        self.stride = stride or 16 * shrink
+        self.field = field or 44 * shrink
         self.previous = np.stack([np.asarray(recording[e].obs['frame'][t - 1]) for e, t in self.pairs])
         self.current = np.stack([np.asarray(recording[e].obs['frame'][t]) for e, t in self.pairs])
         losses = encoder.loss_map(self.previous, self.current)
@@ -131,7 +132,9 @@ class PairLosses:
 # %% ../../../nbs/08_widgets/atari/02_loss_map.ipynb #17cd13ca
 def _pair_words(at: PairLosses, part: str, rank: int, k: int) -> Markup:
     """Describe pair k, which has rank `rank` from the hardest."""
-    (episode, t), pairs, losses = at.pairs[k], at.pairs, at.losses[part]
+    episode, t = at.pairs[k]
+    pairs = at.pairs
+    losses = at.losses[part]
     hard = 'the hardest' if rank == 0 else f'number {rank + 1} from the hardest'
     where = f'Episode {episode}, t {t - 1} and {t}: {hard} of {len(pairs)} pairs'
     words = Markup('{}; mean loss <b>{:.2f}</b> nats, of all pairs {:.2f}, chance {:.2f}.')
@@ -158,10 +161,21 @@ def _place_patches(at: PairLosses, part: str, k: int, cell: tuple[int, int]) -> 
 
 def _plot_pair(at: PairLosses, part: str, k: int, cell: tuple[int, int], **look) -> go.Figure:
     """Plot the map of pair k over its frames, and the mean map of all pairs; `look` goes to `plot_loss_map`."""
-    (episode, t), losses = at.pairs[k], at.losses[part]
+    episode, t = at.pairs[k]
+    losses = at.losses[part]
     captions = [f'before: episode {episode}, t {t - 1}', f'now: t {t}', f'mean of {len(at.pairs)} pairs']
-    look |= dict(chance=at.chance, stride=at.stride, field=at.field, captions=captions, cell=cell)
-    return plot_loss_map(losses[k], at.previous[k], at.current[k], mean=losses.mean(0), **look)
+    return plot_loss_map(
+        losses[k],
+        at.previous[k],
+        at.current[k],
+        mean=losses.mean(0),
+        chance=at.chance,
+        stride=at.stride,
+        field=at.field,
+        captions=captions,
+        cell=cell,
+        **look,
+    )
 
 
 def _plot_place(at: PairLosses, part: str, k: int, cell: tuple[int, int], **look) -> go.Figure:
@@ -180,12 +194,10 @@ class _PairMenus:
         self.losses = losses
         self.part = menu('Part', losses.losses, 220)
         words = '0 is the pair with the largest loss'
-        self.pair = W.IntSlider(
-            max=len(losses.pairs) - 1, description='Pair', layout=dict(width='420px'), tooltip=words
-        )
-        self.show = W.Checkbox(description='map over the frames', indent=False, layout=dict(width='170px'))
+        self.pair = W.IntSlider(max=len(losses.pairs) - 1, description='Pair', layout={'width': '420px'}, tooltip=words)
+        self.show = W.Checkbox(description='map over the frames', indent=False, layout={'width': '170px'})
         self.cell = menu('Place', width=340)
-        self.parts = dict(part=self.part, pair=self.pair, show_map=self.show, cell=self.cell)
+        self.parts = {'part': self.part, 'pair': self.pair, 'show_map': self.show, 'cell': self.cell}
         self.rows = [row(self.part, self.show), self.pair]
 
     def offer(self, part: str, k: int):
@@ -208,17 +220,21 @@ class InfoNCEMap(Explorer):
     the largest loss), show_map; episode and t, the later frame of the pair. `losses` is a `PairLosses`.
     """
 
-    part, pair, show_map = traitlets.Unicode(''), traitlets.Int(0), traitlets.Bool(True)
+    part = traitlets.Unicode('')
+    pair = traitlets.Int(0)
+    show_map = traitlets.Bool(True)
     cell = traitlets.Tuple(traitlets.Int(), traitlets.Int(), default_value=(0, 0))
-    episode, t = traitlets.Int(0), traitlets.Int(0)
+    episode = traitlets.Int(0)
+    t = traitlets.Int(0)
 
     def __init__(self, encoder, recording: Recording, *, n_pairs=64, seed=0, stride=None, field=None, interactive=None):
         super().__init__(interactive)
         self.losses = PairLosses(encoder, recording, n_pairs, seed, stride, field)
-        plain = dict(config=dict(displayModeBar=False))
-        self.map = PlotView(label='loss at each place; the menu Place chooses the same', **plain)
+        self.map = PlotView(
+            label='loss at each place; the menu Place chooses the same', config={'displayModeBar': False}
+        )
         self.menus = _PairMenus(self.losses)
-        self.patches = PlotView(label='receptive field of the chosen place', **plain)
+        self.patches = PlotView(label='receptive field of the chosen place', config={'displayModeBar': False})
         self.on(self.map, 'clicked', lambda press: self.set_trait('cell', tuple(map(int, press['data']))))
         self.part = next(iter(self.losses.losses))
         self._open(0)
@@ -336,7 +352,8 @@ class Nearest:
         self.query = (episode, t)
         self.camera = camera
         self.factors = _factors_at(recording, pd.DataFrame([self.query], columns=['episode', 't'])).iloc[0]
-        self.found, self.differences = {}, {}
+        self.found = {}
+        self.differences = {}
         for method, one in neighbours.items():
             table = one.of(episode, t, k=k, apart=apart)[['episode', 't', 'distance']]
             self.found[method] = table = table.join(_factors_at(recording, table))
@@ -363,7 +380,8 @@ class Nearest:
 
     def figure(self) -> go.Figure:
         """Draw the query and its neighbours, one row per method."""
-        (episode, t), recording = self.query, self.recording
+        episode, t = self.query
+        recording = self.recording
         return plot_neighbours(
             self.frame(episode, t),
             self.found,
@@ -439,7 +457,7 @@ class _NeighbourRows(W.VBox):
     """
 
     def __init__(self, methods: Sequence[str], press):
-        super().__init__(layout=dict(max_height='600px', overflow='auto'))
+        super().__init__(layout={'max_height': '600px', 'overflow': 'auto'})
         label = 'frames nearest by {}, nearest first'
         self.pickers = {m: FramePicker(label=label.format(pretty(m))).add_class('srlviz-wraps') for m in methods}
         for m, picker in self.pickers.items():
@@ -473,7 +491,9 @@ class _Query(Explorer):
     Traits: episode, t, camera. `seek` sets episode and t at once.
     """
 
-    episode, t, camera = traitlets.Int(0), traitlets.Int(0), traitlets.Unicode('')
+    episode = traitlets.Int(0)
+    t = traitlets.Int(0)
+    camera = traitlets.Unicode('')
 
     def __init__(self, recording: Recording, episode: int = 0, t: int = 0):
         super().__init__()
@@ -545,7 +565,8 @@ class _Lookup(Explorer):
     nearest: Nearest | None = None
     camera = traitlets.Unicode('')
     k = traitlets.Int(6, min=1, max=24)
-    method, factor = (traitlets.Unicode(None, allow_none=True) for _ in range(2))
+    method = traitlets.Unicode(None, allow_none=True)
+    factor = traitlets.Unicode(None, allow_none=True)
 
     def __init__(self, neighbours: Mapping[str, object], recording: Recording, apart: int, press, k: int = 6):
         if not neighbours:
@@ -559,10 +580,10 @@ class _Lookup(Explorer):
         self.factors = [f.name for f in recording.factors]
         self.rows = _NeighbourRows(list(neighbours), self._pressed)
         self.table = SafeHTML(tabbable=True)
-        self.table.layout = dict(max_height='190px', overflow='auto')
+        self.table.layout = {'max_height': '190px', 'overflow': 'auto'}
         methods = menu('Method', [('all', ''), *((pretty(m), m) for m in neighbours)], 220)
         factors = menu('Factor', [('how many differ', ''), *((n, n) for n in self.factors)], 240)
-        self.number = W.BoundedIntText(self.k, min=1, max=24, description='neighbours', layout=dict(width='150px'))
+        self.number = W.BoundedIntText(self.k, min=1, max=24, description='neighbours', layout={'width': '150px'})
         self.bind(k=self.number)
         for name, part in (('method', methods), ('factor', factors)):  # in a menu None means no choice
             traitlets.link((self, name), (part, 'value'), (lambda v: v or '', lambda v: v or None))
@@ -677,9 +698,12 @@ class NearestFrames(Explorer):
         'Move to a frame to see the frames whose codes are nearest to it: what they share with it the code knows, and '
         'what differs it does not tell apart.'
     )
-    episode, t, k = traitlets.Int(0), traitlets.Int(0), traitlets.Int(6, min=1, max=24)
+    episode = traitlets.Int(0)
+    t = traitlets.Int(0)
+    k = traitlets.Int(6, min=1, max=24)
     camera = traitlets.Unicode('')
-    method, factor = (traitlets.Unicode(None, allow_none=True) for _ in range(2))
+    method = traitlets.Unicode(None, allow_none=True)
+    factor = traitlets.Unicode(None, allow_none=True)
     live = traitlets.Bool(True)
 
     def __init__(self, neighbours, recording: Recording, *, episode=0, t=0, k=6, apart=30, interactive=None):
@@ -695,7 +719,7 @@ class NearestFrames(Explorer):
         self.k = k
         self.episode = episode
         self.t = t
-        follow = W.Checkbox(description='follow the frame', indent=False, layout=dict(width='140px'))
+        follow = W.Checkbox(description='follow the frame', indent=False, layout={'width': '140px'})
         self.press = button('find neighbours', self.find, 'find the neighbours of the shown frame')
         self.camera = self.query.camera
         self.bind(**{name: (self.query, name) for name in ('episode', 't', 'camera')}, live=follow)

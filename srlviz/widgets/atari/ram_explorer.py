@@ -80,7 +80,10 @@ class _Poke:
     """
 
     def __init__(self, lab, address: int, value: int, frames: int, names: Mapping[int, Sequence[str]]):
-        self.address, self.value, self.frames, self.now = address, value, frames, int(lab.ram[address])
+        self.address = address
+        self.value = value
+        self.frames = frames
+        self.now = int(lab.ram[address])
         self.name = byte_label(address, names)
         self.before = lab.unpoked(frames)
         self.after = lab.poke(address, value, frames)
@@ -120,14 +123,19 @@ class _PokedPicture(Explorer):
     setting it), box (the outlined region).
     """
 
-    address, value, frames = traitlets.Int(0, min=0), traitlets.Int(0, min=0, max=255), traitlets.Int(2, min=1, max=60)
+    address = traitlets.Int(0, min=0)
+    value = traitlets.Int(0, min=0, max=255)
+    frames = traitlets.Int(2, min=1, max=60)
     box = _Box()
 
     def __init__(self, lab, names: Mapping[int, Sequence[str]], *, address=0, frames=2, select=False):
         super().__init__()
-        self.lab, self.names, self.size, self.select = lab, names, np.shape(lab.frame)[:2], select
+        self.lab = lab
+        self.names = names
+        self.size = np.shape(lab.frame)[:2]
+        self.select = select
         words = 'the picture with the byte set, without, and the difference'
-        self.view = PlotView(label=words, config=dict(displayModeBar=False))
+        self.view = PlotView(label=words, config={'displayModeBar': False})
         self.on(self.view, 'box', self._dragged)
         self.children = [self.view]
         self.address = address
@@ -184,13 +192,15 @@ def _plot_bytes(
     fit : leave the width to the page
     """
     game = pretty(lab.game)
-    look = dict(selected=selected, fit=fit)
     if view == 'values':
-        return plot_ram(lab.ram, lab.labels, previous=previous, title=f'{game}: the 128 bytes', **look)
+        title = f'{game}: the 128 bytes'
+        return plot_ram(lab.ram, lab.labels, previous=previous, title=title, selected=selected, fit=fit)
     if effects is not None:
-        return plot_effects(effects, title=f'{game}: which bytes move which pixels, at this moment', **look)
-    title = f'{game}: which bytes move which pixels is not yet found for this moment'
-    return plot_effects(no_effects(byte_names(lab.labels), len(lab.ram)), title=title, **look)
+        title = f'{game}: which bytes move which pixels, at this moment'
+    else:
+        title = f'{game}: which bytes move which pixels is not yet found for this moment'
+        effects = no_effects(byte_names(lab.labels), len(lab.ram))
+    return plot_effects(effects, title=title, selected=selected, fit=fit)
 
 # %% ../../../nbs/08_widgets/atari/01_ram_explorer.ipynb #526e552c
 _VIEWS = {'values': 'value of each byte', 'effects': 'pixels it moves', 'region': 'predict a region'}
@@ -211,7 +221,8 @@ class _ByteGrid(Explorer):
     `effects` is the table computed by `find()`, `earlier` the bytes of the previous moment; None if unknown.
     """
 
-    address, view = traitlets.Int(0), traitlets.Unicode('values')
+    address = traitlets.Int(0)
+    view = traitlets.Unicode('values')
 
     def __init__(self, lab, region: W.Widget | None = None):
         super().__init__()
@@ -220,9 +231,9 @@ class _ByteGrid(Explorer):
         self.effects = None
         self.earlier = None
         self.views = [v for v in _VIEWS if region is not None or v != 'region']
-        views = W.ToggleButtons(options=[(_VIEWS[v], v) for v in self.views], style=dict(button_width='auto'))
+        views = W.ToggleButtons(options=[(_VIEWS[v], v) for v in self.views], style={'button_width': 'auto'})
         words = 'the bytes of memory; the menu above chooses the same byte'
-        self.grid = PlotView(label=words, config=dict(displayModeBar=False))
+        self.grid = PlotView(label=words, config={'displayModeBar': False})
         self.button = button('find what each byte moves', self.find, 'set every byte once and compare pictures')
         self.on(self.grid, 'clicked', self._press)
         self.bind(view=views)
@@ -251,7 +262,8 @@ class _ByteGrid(Explorer):
 
     def moved(self, earlier):
         """Show another moment, without the effects of the previous one."""
-        self.effects, self.earlier = None, earlier
+        self.effects = None
+        self.earlier = earlier
         with self.quietly():
             self.view = 'values' if self.view == 'effects' else self.view
         self.draw(None)
@@ -268,8 +280,14 @@ class _ByteGrid(Explorer):
 
     def figure(self, view: str | None = None, fit: bool = False) -> go.Figure:
         """Draw the bytes in a view; the shown one if None."""
-        look = dict(previous=self.earlier, selected=self.address, fit=fit)
-        return _plot_bytes(self.lab, self.effects, view=view or self.view, **look)
+        return _plot_bytes(
+            self.lab,
+            self.effects,
+            view=view or self.view,
+            previous=self.earlier,
+            selected=self.address,
+            fit=fit,
+        )
 
     def figures(self) -> list[go.Figure]:
         """Draw the values, and the effects if they are computed."""
@@ -277,13 +295,13 @@ class _ByteGrid(Explorer):
         return figures if self.effects is None else [*figures, self.figure('effects')]
 
 # %% ../../../nbs/08_widgets/atari/01_ram_explorer.ipynb #6d51ff67
-_SMALL = dict(description_width='auto')
+_SMALL = {'description_width': 'auto'}
 
 
 def _number_field(words: str, value: int, low: int, high: int, width: int, **traits) -> W.BoundedIntText:
     """Create a field for a whole number, with a label as long as its words."""
     return W.BoundedIntText(
-        value, min=low, max=high, description=words, style=_SMALL, layout=dict(width=f'{width}px'), **traits
+        value, min=low, max=high, description=words, style=_SMALL, layout={'width': f'{width}px'}, **traits
     )
 
 
@@ -299,16 +317,22 @@ class _MomentControls(W.HBox):
 
     def __init__(self, lab, line: SafeHTML, moved: Callable):
         super().__init__()
-        self.lab, self.line, self.moved = lab, line, moved
+        self.lab = lab
+        self.line = line
+        self.moved = moved
         options = [(pretty(a.lower()), i) for i, a in enumerate(lab.actions)]
         self.action = menu('Play', options, 150, style=_SMALL)
         self.n = _number_field('for steps', 4, 1, 10_000, 118)
         self.seed = _number_field('Seed', 0, 0, 2**31 - 1, 94)
         self.after = _number_field('after steps', 200, 0, 1_000_000, 148)
-        step = lambda: self.step(self.action.value, self.n.value)
-        restart = lambda: self.restart(self.seed.value, self.after.value)
-        self.on = button('continue', step, 'hold the action for some steps')
-        self.again = button('restart', restart, 'start a new game with some steps of random play')
+        self.on = button(
+            'continue', lambda: self.step(self.action.value, self.n.value), 'hold the action for some steps'
+        )
+        self.again = button(
+            'restart',
+            lambda: self.restart(self.seed.value, self.after.value),
+            'start a new game with some steps of random play',
+        )
         self.children = [self.action, self.n, self.on, self.seed, self.after, self.again]
         self.add_class('srlviz-parts')
 
@@ -342,18 +366,22 @@ class _RegionSearch(Explorer):
     click on a bar sets it). `table` is the result for the box, None before.
     """
 
-    box, address = _Box(), traitlets.Int(0)
+    box = _Box()
+    address = traitlets.Int(0)
 
     def __init__(self, recording: Recording, predict: Callable, size: tuple[int, int]):
         super().__init__()
-        self.recording, self.predict, self.size, self.table = recording, predict, size, None
+        self.recording = recording
+        self.predict = predict
+        self.size = size
+        self.table = None
         self.sliders = []
         for name, n in (('columns', size[1]), ('rows', size[0])):
             slider = W.IntRangeSlider(value=(0, n), min=0, max=n, description=name, continuous_update=False)
             self.on(slider, 'value', self._on_slider)
             self.sliders.append(slider)
         self.button = button('which byte predicts it?', self.find_bytes, 'search the recording')
-        self.bars = PlotView(label='bytes that predict the region best', config=dict(displayModeBar=False))
+        self.bars = PlotView(label='bytes that predict the region best', config={'displayModeBar': False})
         self.on(self.bars, 'clicked', lambda press: self.set_trait('address', int(press['data'])))
         self.children = [SafeHTML(_REGION_HELP), row(*self.sliders, self.button), self.status, self.bars]
         self.start_reacting()
@@ -371,8 +399,10 @@ class _RegionSearch(Explorer):
     def _moved(self, _):
         x0, y0, x1, y1 = self.whole_box()
         with self.quietly():
-            self.sliders[0].value, self.sliders[1].value = (x0, x1), (y0, y1)
-        self.table, self.bars.layout.display = None, 'none'
+            self.sliders[0].value = (x0, x1)
+            self.sliders[1].value = (y0, y1)
+        self.table = None
+        self.bars.layout.display = 'none'
         self.status.show_message(f'Region: x {x0} to {x1 - 1}, y {y0} to {y1 - 1}.')
 
     def find_bytes(self) -> pd.DataFrame:
@@ -421,13 +451,15 @@ class _ByteBar(W.VBox):
         super().__init__()
         first = sorted(range(len(lab.ram)), key=lambda a: (a not in names, a))
         self.byte = menu('Byte', [(byte_label(a, names), a) for a in first], 230, style=_SMALL)
-        self.value = W.IntSlider(min=0, max=255, description='set to', style=_SMALL, layout=dict(width='250px'))
-        reset = lambda: self.value.set_trait('value', int(lab.ram[self.byte.value]))
+        self.value = W.IntSlider(min=0, max=255, description='set to', style=_SMALL, layout={'width': '250px'})
+        reset = button(
+            'current value',
+            lambda: self.value.set_trait('value', int(lab.ram[self.byte.value])),
+            'set the byte to its current value',
+        )
         tooltip = 'emulator frames after setting the byte'
         self.frames = _number_field('frames later', 2, 1, 60, 136, tooltip=tooltip)
-        self.children = [
-            row(self.byte, self.value, button('current value', reset, 'set the byte to its current value'), self.frames)
-        ]
+        self.children = [row(self.byte, self.value, reset, self.frames)]
 
 # %% ../../../nbs/08_widgets/atari/01_ram_explorer.ipynb #1ee3942a
 class RAMExplorer(Explorer):
@@ -450,8 +482,11 @@ class RAMExplorer(Explorer):
 
     verb = 'RAM'
     guide = 'Choose a byte and drag its value: the picture shows what the running game keeps in it.'
-    address, value, frames = traitlets.Int(0, min=0), traitlets.Int(0, min=0, max=255), traitlets.Int(2, min=1, max=60)
-    view, box = traitlets.Unicode('values'), _Box()
+    address = traitlets.Int(0, min=0)
+    value = traitlets.Int(0, min=0, max=255)
+    frames = traitlets.Int(2, min=1, max=60)
+    view = traitlets.Unicode('values')
+    box = _Box()
 
     def __init__(
         self,
@@ -467,7 +502,9 @@ class RAMExplorer(Explorer):
             raise ValueError(f"lab is a RAMLab of a game, such as RAMLab('pong'); got {type(lab).__name__}")
         _check_search(recording, predict)
         super().__init__(interactive)
-        self.lab, self.size, names = lab, np.shape(lab.frame)[:2], byte_names(lab.labels)
+        self.lab = lab
+        self.size = np.shape(lab.frame)[:2]
+        names = byte_names(lab.labels)
         address = min(names, default=0) if address is None else address
         self.picture = _PokedPicture(lab, names, address=address, frames=frames, select=predict is not None)
         self.region = _RegionSearch(recording, predict, self.size) if predict else None
@@ -475,13 +512,6 @@ class RAMExplorer(Explorer):
         self.bar = _ByteBar(lab, names)
         self.status = self.picture.status
         self.moment = _MomentControls(lab, self.status, self._moved)
-        self._join()
-        self.children = [columns([self.picture], [self.moment, self.bar, self.status, self.grid], 'narrow')]
-        self.add_class('srlviz-ram-explorer')
-        self.start_reacting()
-
-    def _join(self):
-        "Bind the traits to the parts"
         for name in ('address', 'value', 'frames', 'box'):
             self.set_trait(name, getattr(self.picture, name))
             self.bind(**{name: (self.picture, name)})
@@ -490,6 +520,9 @@ class RAMExplorer(Explorer):
         if self.region:
             self.bind(address=(self.region, 'address'), box=(self.region, 'box'))
             self.on(self.picture.view, 'box', lambda _: self.set_trait('view', 'region'))
+        self.children = [columns([self.picture], [self.moment, self.bar, self.status, self.grid], 'narrow')]
+        self.add_class('srlviz-ram-explorer')
+        self.start_reacting()
 
     @classmethod
     def of_world(cls, world, recording: Recording | None = None, **options) -> 'RAMExplorer':

@@ -194,11 +194,11 @@ def _sample_note(present: np.ndarray) -> str:
 # %% ../../../nbs/08_widgets/landing/03_failure_explorer.ipynb #dc138ae0
 _MAX_CURVES = 6  # encoders drawn at first
 _COLUMNS = [
-    dict(label='', kind='text', width='76px'),
-    dict(label='flight', kind='text', width='minmax(0, 1fr)'),
-    dict(label='windows', kind='number', width='62px', title='number of its misclassified windows'),
-    dict(label='from (s)', kind='number', width='58px', title='start of the worst of them'),
-    dict(label='predicted', kind='number', width='72px', title='prediction for the worst of them'),
+    {'label': '', 'kind': 'text', 'width': '76px'},
+    {'label': 'flight', 'kind': 'text', 'width': 'minmax(0, 1fr)'},
+    {'label': 'windows', 'kind': 'number', 'width': '62px', 'title': 'number of its misclassified windows'},
+    {'label': 'from (s)', 'kind': 'number', 'width': '58px', 'title': 'start of the worst of them'},
+    {'label': 'predicted', 'kind': 'number', 'width': '72px', 'title': 'prediction for the worst of them'},
 ]
 
 # %% ../../../nbs/08_widgets/landing/03_failure_explorer.ipynb #81fdb4b7
@@ -307,7 +307,8 @@ class FailureExplorer(Explorer):
 
     def press_curve(self, clicked: Mapping):
         """Choose the encoder of a curve, and the threshold of its point."""
-        curve, threshold = clicked.get('curve'), clicked.get('data')
+        curve = clicked.get('curve')
+        threshold = clicked.get('data')
         traces = self.curves.figure.data
         label = traces[curve].legendgroup if isinstance(curve, int) and curve < len(traces) else None
         if label in self.failures.predictions and isinstance(threshold, (int, float)):

@@ -67,8 +67,10 @@ class FilmPlayer(FramePlayer):
 
     def encoded(self, chunk: int) -> bytes:
         """Read one chunk of the film and encode it as JPEG."""
-        n, columns = self.source['chunk'], self.source['columns']
-        height, width = self.source['height'], self.source['width']
+        n = self.source['chunk']
+        columns = self.source['columns']
+        height = self.source['height']
+        width = self.source['width']
         frames = np.stack([_rgb(f) for f in np.asarray(self.frames[chunk * n : (chunk + 1) * n])])
         rows = -(-len(frames) // columns)
         sheet = np.zeros((rows * columns, height, width, 3), np.uint8)
@@ -174,7 +176,8 @@ def _facts_html(
     episode: Episode, info: FlightInfo = FlightInfo(), events: pd.DataFrame | None = None, split: str = ''
 ) -> Markup:
     """Summarise a flight in HTML: outcome, perturbations with their times, and conditions."""
-    f, hz = episode.factors, info.hz
+    f = episode.factors
+    hz = info.hz
     began = onsets(f, info.events) if events is None else events
     outcome = format_value(f['outcome']) if 'outcome' in f else episode.ended
     place, _, ending = describe(episode).partition(' · ')
@@ -197,7 +200,8 @@ def _line(parts: Iterable[str]) -> Markup:
 
 def _corner_marks(factors: Mapping, T: int) -> tuple[list[str], np.ndarray | None]:
     """Names and positions (T, 4, 2) in pixels of the runway's corners, if they are factors."""
-    names, positions = [], []
+    names = []
+    positions = []
     for name in factors:
         match = re.fullmatch(r'corner_(.+)_x', name)
         if match and f'corner_{match[1]}_y' in factors:
@@ -220,7 +224,7 @@ def sensor_table(recording: Recording) -> pd.DataFrame:
         names = ours['name']
     else:
         names = [f'sensor {i}' for i in range(n)]
-    table = pd.DataFrame(dict(name=list(names))).merge(ours[['name', 'group', 'units', 'about']], on='name', how='left')
+    table = pd.DataFrame({'name': list(names)}).merge(ours[['name', 'group', 'units', 'about']], on='name', how='left')
     return table.assign(group=table['group'].fillna('sensors'))
 
 
@@ -308,7 +312,7 @@ class _FlightPaths:
 
     @staticmethod
     def _view(label: str) -> PlotView:
-        return PlotView(config=dict(displayModeBar=False), label=f'{label}; click or drag to move the film')
+        return PlotView(config={'displayModeBar': False}, label=f'{label}; click or drag to move the film')
 
     def show(self, reading: _FlightReading, over: _FlightReading | None, word: str, split: str = ''):
         """Show the summary of a flight and, if its position is known, the plots."""
@@ -318,14 +322,33 @@ class _FlightPaths:
             plot.layout.display = '' if reading.posed else 'none'
         if reading.posed:
             against = over.episode if over is not None and over.posed else None
-            look = dict(events=reading.events, hz=info.hz, beams=info.beams, against=against, words=word)
 
             def plot_profile():
-                profile = plot_descent(reading.episode, height=128, **look)
+                profile = plot_descent(
+                    reading.episode,
+                    events=reading.events,
+                    hz=info.hz,
+                    beams=info.beams,
+                    against=against,
+                    words=word,
+                    height=128,
+                )
                 return profile.update_layout(margin_b=22).update_xaxes(title=None)  # the map has the same
 
+            def plot_path():
+                path = plot_map(
+                    reading.episode,
+                    events=reading.events,
+                    hz=info.hz,
+                    beams=info.beams,
+                    against=against,
+                    words=word,
+                    height=134,
+                )
+                return path.update_yaxes(title='right (m)')
+
             self.profile.draw(plot_profile)
-            self.map.draw(lambda: plot_map(reading.episode, height=134, **look).update_yaxes(title='right (m)'))
+            self.map.draw(plot_path)
 
 # %% ../../../nbs/08_widgets/landing/00_flight_browser.ipynb #bfeccff7
 class _FlightAdapter(RecordingAdapter):
@@ -379,7 +402,7 @@ class _FlightAdapter(RecordingAdapter):
         """Return the marks of the runway's corners."""
         names, xy = _corner_marks(episode.factors, len(episode)) if 'frame' in episode.obs else ([], None)
         labels = [pretty(n) for n in names]
-        return dict(names=names, labels=labels, colors=[*mark_colors(names).values()], xy=xy)
+        return {'names': names, 'labels': labels, 'colors': [*mark_colors(names).values()], 'xy': xy}
 
     def show(self, shown: ShownEpisode, parts: SensorParts):
         """Show summary, height and path of a flight."""
@@ -391,11 +414,19 @@ class _FlightAdapter(RecordingAdapter):
 
     def figure(self, shown: ShownEpisode, chosen: Sequence[int | str], frames: int) -> go.Figure:
         """Draw the static form: some frames, height, path, and the chosen traces."""
-        reading, over = shown.reading, shown.over
+        reading = shown.reading
+        over = shown.over
         traces = plot_reading(reading, chosen, over, shown.words) if chosen else None
-        look = dict(events=reading.events, hz=reading.info.hz, beams=reading.info.beams, frames=frames)
-        other = over.episode if over is not None and over.posed else None
-        return plot_flight(reading.episode, traces=traces, against=other, words=shown.words[1], **look)
+        return plot_flight(
+            reading.episode,
+            events=reading.events,
+            hz=reading.info.hz,
+            beams=reading.info.beams,
+            frames=frames,
+            traces=traces,
+            against=over.episode if over is not None and over.posed else None,
+            words=shown.words[1],
+        )
 
 # %% ../../../nbs/08_widgets/landing/00_flight_browser.ipynb #5eed1997
 class FlightBrowser(SensorBrowser):
@@ -439,7 +470,8 @@ class FlightBrowser(SensorBrowser):
     def arrange(self):
         super().arrange()
         if self.beside is not None:
-            parts, paths = self.parts, self.adapter.paths
+            parts = self.parts
+            paths = self.adapter.paths
             left, right = self.sides.children
             left.children = [self.beside, paths.facts, paths.profile, paths.map, parts.picker]
             right.children = [parts.film, self.menus, parts.window, parts.scroll, self.status]
@@ -469,7 +501,7 @@ def find_flights(
     condition, within : a column of numbers, and the lowest and highest value of it
     """
     found = np.ones(len(table), bool)
-    for column, value in dict(outcome=outcome, airport=airport, split=split).items():
+    for column, value in {'outcome': outcome, 'airport': airport, 'split': split}.items():
         if not value:
             continue
         if value not in set(table[column]):
@@ -483,12 +515,6 @@ def find_flights(
     return np.flatnonzero(found)
 
 
-def _fleet_conditions(table: pd.DataFrame) -> list[str]:
-    """List the numeric columns of a table of flights that are conditions and vary."""
-    not_conditions = ('flight', 'seed', 'flight_index', 'n_frames')
-    return [c for c in table.select_dtypes('number') if c not in not_conditions and table[c].nunique() > 1]
-
-
 _LISTED_CONDITIONS = ('wind_speed', 'visibility', 'touchdown_sink', 'touchdown_g_nrml')
 
 
@@ -500,31 +526,29 @@ def _fleet_rows(table: pd.DataFrame, info: FlightInfo = FlightInfo()) -> tuple[l
         return f'minmax({low}px, {high})'
 
     columns = [
-        dict(label='#', kind='number', width=wide(32, '44px')),
-        dict(label='runway', kind='text', width=wide(72, '92px')),
-        dict(label='outcome', kind='outcome', width=wide(118, '150px')),
-        dict(label='seconds', kind='number', width=wide(54, '80px')),
-        *(dict(label=_heading(c, info), kind='number', width=wide(72, '104px')) for c in more),
-        dict(label='split', kind='text', width=wide(42, '48px')),
-        dict(label='perturbations', kind='tags', width=wide(130, '1fr')),
+        {'label': '#', 'kind': 'number', 'width': wide(32, '44px')},
+        {'label': 'runway', 'kind': 'text', 'width': wide(72, '92px')},
+        {'label': 'outcome', 'kind': 'outcome', 'width': wide(118, '150px')},
+        {'label': 'seconds', 'kind': 'number', 'width': wide(54, '80px')},
+        *({'label': _heading(c, info), 'kind': 'number', 'width': wide(72, '104px')} for c in more),
+        {'label': 'split', 'kind': 'text', 'width': wide(42, '48px')},
+        {'label': 'perturbations', 'kind': 'tags', 'width': wide(130, '1fr')},
     ]
-    return columns, [_fleet_row(r, more, info) for r in table.to_dict('records')]
+    rows = []
+    for r in table.to_dict('records'):
+        outcome = format_value(r.get('outcome', ''))
+        ending = pretty(outcome).lower() + (f' ({r["reason"]})' if r.get('reason') else '')
+        conditions = [None if np.isnan(r[c]) else round(float(r[c]), 2) for c in more]
+        happened = [info.events.get(n) or family(n) or n for _, n, _ in r['events']]
+        first = [r['flight'], place_name(r) or r['name'], [outcome, ending], round(r['seconds'], 1)]
+        rows.append([*first, *conditions, r['split'], happened])
+    return columns, rows
 
 
 def _heading(name: str, info: FlightInfo) -> str:
     """Return the heading of a condition, with its unit."""
     unit = info.units.get(name, '')
     return info.labels.get(name, factor_label(name)) + (f' ({unit})' if unit else '')
-
-
-def _fleet_row(r: dict, more: Sequence[str], info: FlightInfo) -> list:
-    """Return the row of a flight, with more conditions."""
-    conditions = [None if np.isnan(r[c]) else round(float(r[c]), 2) for c in more]
-    outcome = format_value(r.get('outcome', ''))
-    ending = pretty(outcome).lower() + (f' ({r["reason"]})' if r.get('reason') else '')
-    happened = [info.events.get(n) or family(n) or n for _, n, _ in r['events']]
-    first = [r['flight'], place_name(r) or r['name'], [outcome, ending], round(r['seconds'], 1)]
-    return [*first, *conditions, r['split'], happened]
 
 # %% ../../../nbs/08_widgets/landing/00_flight_browser.ipynb #a64ba416
 def _in_families(names: Iterable[str]) -> list[str]:
@@ -545,14 +569,17 @@ def _fleet_menus(table: pd.DataFrame, info: FlightInfo = FlightInfo()) -> dict[s
     for n in _in_families(set().union(*names)):
         words = info.events.get(n) or (f'{family(n)} ({n})' if family(n) else n)
         events.append((f'{words} · {sum(n in of_flight for of_flight in names):,}', n))
-    conditions = [(pretty(c), c) for c in _fleet_conditions(table)]
-    return dict(
-        outcome=_filter_menu('any outcome', options('outcome', pretty), 135),
-        event=_filter_menu('any perturbation', events, 180),
-        airport=_filter_menu('any airport', options('airport'), 120),
-        split=_filter_menu('any split', options('split'), 105),
-        condition=_filter_menu('any condition', conditions, 155),
-    )
+    conditions = []
+    for c in table.select_dtypes('number'):
+        if c not in ('flight', 'seed', 'flight_index', 'n_frames') and table[c].nunique() > 1:
+            conditions.append((pretty(c), c))
+    return {
+        'outcome': _filter_menu('any outcome', options('outcome', pretty), 135),
+        'event': _filter_menu('any perturbation', events, 180),
+        'airport': _filter_menu('any airport', options('airport'), 120),
+        'split': _filter_menu('any split', options('split'), 105),
+        'condition': _filter_menu('any condition', conditions, 155),
+    }
 
 
 def _filter_menu(default: str, options: Sequence[tuple], width: int) -> W.Dropdown:
@@ -561,7 +588,8 @@ def _filter_menu(default: str, options: Sequence[tuple], width: int) -> W.Dropdo
 # %% ../../../nbs/08_widgets/landing/00_flight_browser.ipynb #211e9784
 def _set_range(slider: W.FloatRangeSlider, values: pd.Series):
     """Set a slider's bounds and value to the range of some values."""
-    low, high = float(values.min()), float(values.max())
+    low = float(values.min())
+    high = float(values.max())
     slider.min, slider.max = min(low, slider.min), max(high, slider.max)  # bounds must not cross
     slider.min = low
     slider.max = high
@@ -581,12 +609,17 @@ class _FleetMenus(W.HBox):
     Traits: outcome, event, airport, split and condition ('' for all), within (the range of the condition).
     """
 
-    outcome, event, airport, split, condition = (traitlets.Unicode('') for _ in range(5))
+    outcome = traitlets.Unicode('')
+    event = traitlets.Unicode('')
+    airport = traitlets.Unicode('')
+    split = traitlets.Unicode('')
+    condition = traitlets.Unicode('')
     within = traitlets.Tuple()
 
     def __init__(self, table: pd.DataFrame, info: FlightInfo = FlightInfo()):
-        self.table, self.menus = table, _fleet_menus(table, info)
-        look = dict(width='300px', display='none')
+        self.table = table
+        self.menus = _fleet_menus(table, info)
+        look = {'width': '300px', 'display': 'none'}
         self.slider = W.FloatRangeSlider(min=0, max=1, readout_format='.4g', layout=look, continuous_update=False)
         self.all = button('all flights', self.clear, 'show all flights')
         super().__init__([*self.menus.values(), self.slider, self.all])
@@ -662,7 +695,8 @@ class _FleetList:
             if len(columns) != len(self.rows.columns):
                 self.rows.columns = [self.columns[k] for k in columns]
                 self.rows.rows = [[values[k] for k in columns] for values in self.full_rows]
-            self.at, self.rows.picked = i, [] if is_alone else [i]
+            self.at = i
+            self.rows.picked = [] if is_alone else [i]
             self.rows.height = min(28 * len(self.table) + 2, 480 if is_alone else 198)
         for part in (self.alone, self.previous, self.next):
             part.layout.display = 'none' if is_alone else ''
@@ -690,9 +724,14 @@ class FleetBrowser(Explorer):
         'Press a row to open its flight, or filter the list by outcome or failure: you see which flights went wrong, '
         'and when.'
     )
-    outcome, event, airport, split, condition = (traitlets.Unicode('') for _ in range(5))
+    outcome = traitlets.Unicode('')
+    event = traitlets.Unicode('')
+    airport = traitlets.Unicode('')
+    split = traitlets.Unicode('')
+    condition = traitlets.Unicode('')
     within = traitlets.Tuple()
-    episode, t = traitlets.Int(NO_EPISODE), traitlets.Int(0)
+    episode = traitlets.Int(NO_EPISODE)
+    t = traitlets.Int(0)
 
     def __init__(
         self,
@@ -754,7 +793,7 @@ class FleetBrowser(Explorer):
             self.place.children = [self.list]
             return
         if self.browser is None:
-            look = dict(flights=self.table, episode=self.episode, interactive=True)
+            look = {'flights': self.table, 'episode': self.episode, 'interactive': True}
             self.browser = FlightBrowser(self.recording, self.sensors, **look)
             self.browser.show_beside(self.list)
             self.browser.observe(lambda change: setattr(self, 'episode', change['new']), 'episode')

@@ -143,11 +143,14 @@ class _ReconstructedEpisode:
     """
 
     def __init__(self, episode: Episode, reconstruction: _Reconstruction, spread: np.ndarray | None = None):
-        self.episode, self.reconstruction = episode, reconstruction
-        self.film, self.camera = None, ''
+        self.episode = episode
+        self.reconstruction = reconstruction
+        self.film = None
+        self.camera = ''
         self.errors = None
         self.totals = {}
-        self.order, self.size = np.zeros(0, int), np.zeros(0)
+        self.order = np.zeros(0, int)
+        self.size = np.zeros(0)
         if reconstruction.numbers:
             self.true = np.asarray(episode.obs[reconstruction.numbers], np.float32)
             spread = spread_of(self.true) if spread is None else spread
@@ -181,19 +184,11 @@ class _ReconstructedEpisode:
 _CAPTION = 'true · reconstructed · difference (bright = error)'
 
 
-def _sensor_rows(one: _ReconstructedEpisode, table: pd.DataFrame) -> tuple[list, list]:
-    """Make rows (name, error, sparkline) and hover texts of the sensors, in the order of the table."""
-    rows = []
-    for name, size in zip(table['name'], one.size):
-        rows.append([short_name(name), None if np.isnan(size) else round(float(size), 3), None])
-    return rows, [f'{name}\n{about}'.strip() for name, about in zip(table['name'], table['about'].fillna(''))]
-
-
 class _ReconstructionParts:
     """Player, errors over time, the worst frames, the list of sensors, and their traces."""
 
     def __init__(self):
-        config = dict(displayModeBar=False)
+        config = {'displayModeBar': False}
         self.player = FramePlayer()
         self.errors = PlotView(config=config, label='error over time; click or drag to move the step')
         self.traces = PlotView(
@@ -204,22 +199,31 @@ class _ReconstructionParts:
         self.worst_words = SafeHTML('Largest errors; press a frame to go there')
         self.list = RowList(multiple=True, header=True, height=226, label='sensors, the largest error first')
         self.list.columns = [
-            dict(label='sensor', kind='text', width='minmax(0, 1fr)'),
-            dict(label='error (sd)', kind='number', width='76px', title='root mean square, in standard deviations'),
-            dict(label='', kind='spark', width='96px'),
+            {'label': 'sensor', 'kind': 'text', 'width': 'minmax(0, 1fr)'},
+            {
+                'label': 'error (sd)',
+                'kind': 'number',
+                'width': '76px',
+                'title': 'root mean square, in standard deviations',
+            },
+            {'label': '', 'kind': 'spark', 'width': '96px'},
         ]
-        self.list.empty, self.words, self.found = 'no sensor matches', SafeHTML(), SafeHTML()
-        self.search = W.Text(placeholder='search sensors to draw', continuous_update=True, layout=dict(width='230px'))
+        self.list.empty = 'no sensor matches'
+        self.words = SafeHTML()
+        self.found = SafeHTML()
+        self.search = W.Text(placeholder='search sensors to draw', continuous_update=True, layout={'width': '230px'})
         self.scroll = W.VBox([self.traces]).add_class('srlviz-traces')
 
     def show(self, one: _ReconstructedEpisode, t: int, label: str, hz: float | None, table: pd.DataFrame | None):
         """Show an episode at step t; `hz` is rows per second, None if unknown."""
-        film, wide = one.film, 470
+        film = one.film
+        wide = 470
         self.player.zoom = wide / film.shape[2] if film is not None else 1
         self.player.fps = float(hz or 15)
         self.player.note = _CAPTION if film is not None else 'frames are not reconstructed'
         self.player.show(film, n=len(one.episode), value=t, label=f'{label}: {_CAPTION}')
-        self.cursor.n, self.cursor.rate = len(one.episode), float(hz or 1)
+        self.cursor.n = len(one.episode)
+        self.cursor.rate = float(hz or 1)
         self.worst = one.worst() if film is not None else []
         if film is not None:
             step = max(1, round(film.shape[2] / 230))
@@ -233,10 +237,16 @@ class _ReconstructionParts:
         for part in (self.list, self.search, self.scroll, self.found):
             part.layout.display = '' if numbers else 'none'
         if numbers:
-            rows, titles = _sensor_rows(one, table)
+            rows = []  # name, error, and a sparkline, which is sent apart
+            for name, size in zip(table['name'], one.size):
+                rows.append([short_name(name), None if np.isnan(size) else round(float(size), 3), None])
+            abouts = table['about'].fillna('')
+            titles = [f'{name}\n{about}'.strip() for name, about in zip(table['name'], abouts)]
             with self.list.hold_sync():
-                self.list.shown, self.list.picked = [], []
-                self.list.rows, self.list.titles = rows, titles
+                self.list.shown = []
+                self.list.picked = []
+                self.list.rows = rows
+                self.list.titles = titles
                 self.list.sparks = sparks(one.errors).tobytes()
 
     def sides(self, numbers: bool, film: bool) -> tuple[list, list]:
@@ -245,7 +255,8 @@ class _ReconstructionParts:
         errors = [self.errors, self.worst_words, self.picker]
         if not numbers:
             return [self.player], errors
-        left, found = [self.player, *errors], [self.search, self.list, self.found]
+        left = [self.player, *errors]
+        found = [self.search, self.list, self.found]
         return (left, [*found, self.scroll]) if film else ([*left, *found], [self.scroll])
 
     def find(self, one: _ReconstructedEpisode, table: pd.DataFrame, search: str):
@@ -282,8 +293,12 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
         'Press the curve of errors to go to that step: you see what the code of an encoder keeps of an episode, and '
         'what it loses.'
     )
-    recording, chosen, method = traitlets.Any(), Several(), traitlets.Unicode('')
-    episode, t, camera = traitlets.Int(0), traitlets.Int(0), traitlets.Unicode('')
+    recording = traitlets.Any()
+    chosen = Several()
+    method = traitlets.Unicode('')
+    episode = traitlets.Int(0)
+    t = traitlets.Int(0)
+    camera = traitlets.Unicode('')
     table = one = episode_link = None
 
     def __init__(
@@ -331,7 +346,7 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
         if name == 'method':
             return check_choice('encoder', value, self.sources)
         if name == 'chosen':
-            table = self.table if self.table is not None else pd.DataFrame(dict(name=[]))
+            table = self.table if self.table is not None else pd.DataFrame({'name': []})
             return tuple(dict.fromkeys(check_column(c, table, ()) for c in value))
         return check_episodes(name, value, self.recording, self.episode)
 
@@ -471,7 +486,7 @@ class ReconstructionBrowser(EpisodeSeeker, Explorer):
     def _lay_out(self):
         """Create the menus, arrange the parts, and bind traits to them."""
         p = self.parts
-        self.menus = dict(method=menu('Encoder', [(label_words(k), k) for k in self.sources], 330))
+        self.menus = {'method': menu('Encoder', [(label_words(k), k) for k in self.sources], 330)}
         self.menus['method'].style.description_width = 'initial'
         self.menus['method'].layout.display = '' if len(self.sources) > 1 else 'none'
         self.episodes = row()

@@ -347,11 +347,11 @@ class OpenedFlight:
         return self.browser.figure()
 
 # %% ../../../nbs/08_widgets/landing/01_target_board.ipynb #2eeeb9aa
-_SHOWS = dict(difference='difference from MEAN', value='values')
-_SOURCES = dict(ours='ours', both='ours and the paper’s', paper='the paper’s')
-_GROUPS = dict(targets='five targets', failures='twelve failures')
-_VIEWS = dict(windows='predicted against true', ranking='all encoders')
-_WORDS = _GROUPS | _SHOWS | _SOURCES | _VIEWS | dict(all='all')
+_SHOWS = {'difference': 'difference from MEAN', 'value': 'values'}
+_SOURCES = {'ours': 'ours', 'both': 'ours and the paper’s', 'paper': 'the paper’s'}
+_GROUPS = {'targets': 'five targets', 'failures': 'twelve failures'}
+_VIEWS = {'windows': 'predicted against true', 'ranking': 'all encoders'}
+_WORDS = _GROUPS | _SHOWS | _SOURCES | _VIEWS | {'all': 'all'}
 
 
 class _TargetScoresTable:
@@ -425,7 +425,7 @@ def _word(board, value) -> str:
 def _follow_metric(board, metric: str) -> dict:
     """Choose a group that has the metric."""
     groups = [g for g, of in board.table.metrics_of.items() if metric in of]
-    return {} if board.group in groups else dict(group=groups[0])
+    return {} if board.group in groups else {'group': groups[0]}
 
 
 def _follow_target(board, target: str) -> dict:
@@ -441,8 +441,8 @@ def _follow_target(board, target: str) -> dict:
         if sources:
             board.pressed = board.pressed if board.pressed in sources else min(sources)
             source = board.source if board.source == 'both' else board.pressed
-            return dict(group=group, metric=metric, source=source)
-    return dict(group=group, metric=first)
+            return {'group': group, 'metric': metric, 'source': source}
+    return {'group': group, 'metric': first}
 
 
 def _follow_method(board, method: str) -> dict:
@@ -450,7 +450,7 @@ def _follow_method(board, method: str) -> dict:
     name, inputs, n_codes = board.encoders[method]
     width = n_codes if n_codes in board.table.widths and has_chosen_width(name) and board.width else board.width
     inputs = 'all' if inputs and board.inputs not in ('all', inputs) else board.inputs
-    return dict(width=width, inputs=inputs)
+    return {'width': width, 'inputs': inputs}
 
 
 def _follow_source(board, source: str) -> dict:
@@ -460,7 +460,7 @@ def _follow_source(board, source: str) -> dict:
     rows = rows[(rows['source'] == board.pressed) & (rows['method'] != MEAN)]
     width = board.width if board.width in {0, *rows['n_codes']} else 0
     inputs = board.inputs if board.inputs in {'all', *rows['inputs']} else 'all'
-    return dict(width=width, inputs=inputs)
+    return {'width': width, 'inputs': inputs}
 
 # %% ../../../nbs/08_widgets/landing/01_target_board.ipynb #65725274
 _CHOICES = (
@@ -469,7 +469,7 @@ _CHOICES = (
         'Columns',
         lambda b: b.table.groups,
         _word,
-        implies=lambda b, v: dict(metric=b.table.metric_in(v, b.metric)),
+        implies=lambda b, v: {'metric': b.table.metric_in(v, b.metric)},
     ),
     Choice(
         'metric',
@@ -488,7 +488,7 @@ _CHOICES = (
         'Rows',
         lambda b: b.table.sources_of(b.group, b.metric),
         _word,
-        ('group', 'metric'),
+        needs=('group', 'metric'),
         near=lambda b, was, values: min(values),
         implies=_follow_source,
         width=205,
@@ -520,7 +520,7 @@ _CHOICES = (
         'Output',
         lambda b: b.stored and b.stored.ranked_outputs() or [''],
         lambda b, v: b.stored.label_of(v) if b.stored else '',
-        ('method', 'target', 'group', 'source', 'metric'),
+        needs=('method', 'target', 'group', 'source', 'metric'),
         width=240,
         of_map=False,
         place='cell',
@@ -530,7 +530,7 @@ _CHOICES = (
         'Flight',
         lambda b: ['', *b.stored.flights()] if b.stored else [''],
         lambda b, v: v or 'none marked',
-        ('method', 'target', 'group', 'source', 'metric'),
+        needs=('method', 'target', 'group', 'source', 'metric'),
         width=225,
         of_map=False,
         place='cell',
@@ -612,7 +612,8 @@ class TargetTable(Board, Explorer):
         self.encoders = {encoder_label((m, n, i)): (m, i, n) for m, i, n in keys}
         group = group or self.table.groups[0]
         with self.quietly():
-            self.group, self.metric = group, metric or self.table.metrics_of.get(group, self.table.metrics)[0]
+            self.group = group
+            self.metric = metric or self.table.metrics_of.get(group, self.table.metrics)[0]
             self.source = source or self.table.sources[0]
             self.pressed = 'paper' if self.source == 'paper' else 'ours'
             self.head = head or (self.table.heads or [''])[0]
@@ -774,7 +775,7 @@ class TargetTable(Board, Explorer):
         if target in self._unscored() and target not in self.table.targets[self.group]:
             return {}
         self.pressed = pressed
-        return dict(target=target, method=label)
+        return {'target': target, 'method': label}
 
     def press_point(self, clicked: Mapping):
         """Open the flight of a window, or choose the encoder of a marker."""
@@ -789,8 +790,19 @@ class TargetTable(Board, Explorer):
         i = self._check_window(i)
         if self.flights is None:
             self.flight = str(self.predictions[self.method].windows['flight'].iloc[i])
-        else:
-            self._show_window(i)
+            return
+        window = self.predictions[self.method].windows.iloc[i]
+        target = self.stored.target if self.stored else ''
+        of_time = {'wind': 'wind_speed_kt', 'turb': 'turbulence'}.get(target, self.factor)  # a factor over the rows
+        chosen = list(dict.fromkeys([of_time, self.factor]))
+        with busy(self.status, 'opening the flight', self.opened_flight.back):
+            self.opened_flight.open(window, self.length, self._flight_words(i), chosen)
+        with self.quietly():
+            self.flight = window['flight']
+            self.opened = True
+            self.episode = self.opened_flight.number
+            self.t = int(window['start'])
+        self._turn()
 
     def seek(self, episode: int, t: int = 0):
         """Mark the windows of a flight, by its number in the recording."""
@@ -971,21 +983,6 @@ class TargetTable(Board, Explorer):
             raise ValueError(f"no predictions of {label_words(self.method)} are stored; stored are: {stored}")
         return check_row('window', i, len(self.predictions[self.method].windows))
 
-    def _show_window(self, i: int):
-        """Open the flight of a window in place of the table."""
-        window = self.predictions[self.method].windows.iloc[i]
-        target = self.stored.target if self.stored else ''
-        of_time = {'wind': 'wind_speed_kt', 'turb': 'turbulence'}.get(target, self.factor)  # a factor over the rows
-        chosen = list(dict.fromkeys([of_time, self.factor]))
-        with busy(self.status, 'opening the flight', self.opened_flight.back):
-            self.opened_flight.open(window, self.length, self._flight_words(i), chosen)
-        with self.quietly():
-            self.flight = window['flight']
-            self.opened = True
-            self.episode = self.opened_flight.number
-            self.t = int(window['start'])
-        self._turn()
-
     def _turn(self):
         """Show the flight in place of the table, or the table again."""
         self.show_stage(self.opened)
@@ -994,17 +991,17 @@ class TargetTable(Board, Explorer):
         else:
             self.draw()
 
-    def _open_worst(self):
-        """Open the window of the marked flight with the largest error of the chosen output."""
-        self.open_window(self.stored.worst_window(self.flight, self._shown_output()))
-
     def _lay_out(self):
         """Create the parts and arrange them."""
         self.detail = PlotView(
             label='predicted against true, or all encoders; click a point', config={'displayModeBar': False}
         )
         self.words = SafeHTML()
-        self.open_worst = button('open it', self._open_worst, 'open the flight at the window with the largest error')
+        self.open_worst = button(
+            'open it',
+            lambda: self.open_window(self.stored.worst_window(self.flight, self._shown_output())),
+            'open the flight at the window with the largest error',
+        )
         self.opened_flight = OpenedFlight(self.flights, close=lambda: self.set_trait('opened', False))
         self.stage = self.opened_flight.box
         self.off_stage = [self.menu_row('map')]
