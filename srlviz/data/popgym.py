@@ -87,7 +87,7 @@ def record_episodes(
         actions = after['action'][:, 0] if task.act_layout.scalar else after['action']
         factors = {k: v[start:stop].copy() for k, v in columns.items()}
         ended = 'terminated' if after['terminated'][-1] else 'truncated'
-        obs = dict(vector=vectors[start:stop].copy())
+        obs = {'vector': vectors[start:stop].copy()}
         if frames:
             obs['frame'] = DrawnFrames(task, records[:-1].copy(), reveal=reveal, shape=frame_shape)
             frame_shape = obs['frame'].shape[1:]

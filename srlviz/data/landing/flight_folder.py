@@ -93,10 +93,10 @@ def check_sensors(table: pd.DataFrame, names: Sequence[str]) -> None:
 
 # %% ../../../nbs/02_data/landing/01_flight_folder.ipynb #de918cb5
 _MAX_EVENTS = 100  # per flight
-_FLIGHT_COLUMNS = dict(flight_id='words', seed='whole numbers', conditions='', events='')
+_FLIGHT_COLUMNS = {'flight_id': 'words', 'seed': 'whole numbers', 'conditions': '', 'events': ''}
 
 
-_EVENT = pa.struct(dict(t=pa.float64(), name=pa.string(), value=pa.float64()))
+_EVENT = pa.struct({'t': pa.float64(), 'name': pa.string(), 'value': pa.float64()})
 
 
 def check_events(table: pa.Table) -> None:
@@ -150,11 +150,11 @@ def _names(x) -> bool:
     return isinstance(x, list) and all(isinstance(k, str) and k for k in x) and len({*x}) == len(x)
 
 
-_META: dict[str, Field] = dict(
-    columns=(_names, 'a list of distinct names'),
-    mean_and_std_over=(lambda x: x in ('fit', 'all'), "'fit' or 'all'"),
-    packages=TABLE,
-)
+_META: dict[str, Field] = {
+    'columns': (_names, 'a list of distinct names'),
+    'mean_and_std_over': (lambda x: x in ('fit', 'all'), "'fit' or 'all'"),
+    'packages': TABLE,
+}
 
 
 class FlightFolder(RecordingFolder):
@@ -207,10 +207,10 @@ class FlightFolder(RecordingFolder):
         info, where = self.info, self.manifest
         check_fields(info['meta'], _META, f"{where}: the field 'meta'")
         n_columns = len(info['meta']['columns'])
-        expected = dict(dtype='float32', shape=[n_columns])
+        expected = {'dtype': 'float32', 'shape': [n_columns]}
         if info['features'].get('obs.sensors') != expected or info['hz'] is None or self.factors is None:
             raise ValueError(f"{where}: a set of flights has a rate, factors, and the feature obs.sensors: {expected}")
-        if info['features'].get('factor.airport') != dict(dtype='str', shape=[], single=True):
+        if info['features'].get('factor.airport') != {'dtype': 'str', 'shape': [], 'single': True}:
             raise ValueError(f"{where}: a set of flights has the feature factor.airport, a text per flight")
         for name in SENSOR_TABLE, FLIGHT_TABLE:
             if name not in info['files']:

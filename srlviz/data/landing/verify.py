@@ -90,7 +90,7 @@ def _checks(path: Path, progress: bool) -> Iterator[tuple[str, str, Callable]]:
     yield 'meta/info.json', '', lambda: opened.append(FlightFolder(path))
     if not opened:
         with suppress(ValueError, OSError):  # reported already
-            info = read_info(path, 'srlviz recording', (2,), dict(files=FILES), 'that of a set of flights')
+            info = read_info(path, 'srlviz recording', (2,), {'files': FILES}, 'that of a set of flights')
             yield from file_checks(path, info['files'])
         return
     (folder,) = opened
@@ -113,7 +113,7 @@ def _refuse(fault: str) -> None:
 
 def _check_size(folder: FlightFolder) -> None:
     "Raise a ValueError for a set that grows"
-    n = check_fields(read_json(folder.path / REQUEST), dict(n=COUNT), folder.path / REQUEST)['n']
+    n = check_fields(read_json(folder.path / REQUEST), {'n': COUNT}, folder.path / REQUEST)['n']
     if n > len(folder):
         raise ValueError(f"the set grows to {n} flights: repeat the call to complete it")
 

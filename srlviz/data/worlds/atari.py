@@ -145,7 +145,13 @@ class AtariWorld:
             that does not fit the game
         """
         is_compared = {*settable_named(self.name, factor)} & {*compared_variables(self.name)}
-        request = dict(game=self.name, version='fixed', frame_skip=4, policy=policy_identity(policy), seed=seed)
+        request = {
+            'game': self.name,
+            'version': 'fixed',
+            'frame_skip': 4,
+            'policy': policy_identity(policy),
+            'seed': seed,
+        }
         return ram_twins(
             self.name,
             factor,

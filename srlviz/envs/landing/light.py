@@ -154,15 +154,15 @@ def _light(height: float, cover: float, daylight: float, thick: float) -> dict[s
     shade = _between(height, *_SHADE) + 0.24 * gray * daylight
     cloud = np.minimum(1, horizon * 1.06 + 0.75 * sunlight + 0.5 * np.maximum(glow, 0) * (height < 8) + 0.003)
     under = horizon * (0.80 - 0.22 * cover) + 0.1 * sunlight
-    return dict(
-        zenith=zenith,
-        horizon=horizon,
-        glow=glow,
-        sunlight=sunlight * (1 - 0.6 * thick),
-        shade=shade,
-        cloud=cloud + (horizon - cloud) * 0.8 * thick,
-        under=under + (horizon - under) * 0.8 * thick,
-    )
+    return {
+        'zenith': zenith,
+        'horizon': horizon,
+        'glow': glow,
+        'sunlight': sunlight * (1 - 0.6 * thick),
+        'shade': shade,
+        'cloud': cloud + (horizon - cloud) * 0.8 * thick,
+        'under': under + (horizon - under) * 0.8 * thick,
+    }
 
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #82b533bd
 def _grass(place: Place) -> tuple[float, float, float]:

@@ -48,27 +48,27 @@ class Fact(NamedTuple):
     source: str
 
 
-FACTS = dict(
-    horizon=Fact(4120.0, 'm/m^.5', 'radio horizon for the root of a height', 'an Earth of 4/3 of its radius'),
-    vor_reach=Fact(74e3, 'm', 'reach of a VOR, 40 nm', 'low altitude service volume'),
-    ils_reach=Fact(46e3, 'm', 'reach of a localizer, 25 nm, and ours of a beacon', 'ICAO Annex 10, volume I'),
-    ils_sector=Fact(35.0, 'deg', 'half of the sector in which a localizer is received', 'ICAO Annex 10, volume I'),
-    localizer_offset=Fact(300.0, 'm', 'from the far end of a runway to its localizer', 'ours'),
-    vor_full=Fact(10.0, 'deg', 'full scale of a VOR', 'the usual instrument'),
-    ils_aside=Fact(105.0, 'm', 'full scale of a localizer, at the threshold', 'ICAO Annex 10, volume I'),
-    glide_full=Fact(0.7, 'deg', 'full scale of a glide slope', 'the usual instrument'),
-    glide_low=Fact(0.45, '', 'lowest angle of reception, as a share of the slope', 'ICAO Annex 10, volume I'),
-    glide_high=Fact(1.75, '', 'highest angle of reception, as a share of the slope', 'ICAO Annex 10, volume I'),
-    glide_sector=Fact(8.0, 'deg', 'half of the sector of a glide slope', 'ICAO Annex 10, volume I'),
-    glide_reach=Fact(10.0, 'nm', 'reach of a glide slope', 'ICAO Annex 10, volume I'),
-    dme_smooth=Fact(10.0, 's', 'time constant of the speed of a DME', 'IND-42A: right after 30 to 60 s'),
-    dme_slow=Fact(50.0, 'kt', 'speed below which a DME shows no time', 'IND-42A, US Army TM 1-1510-225-10'),
-    gps_full=Fact(1.0, 'nm', 'full scale of a GPS needle', 'terminal mode of receivers'),
-    gps_final=Fact(0.3, 'nm', 'full scale on the final approach', 'approach mode of receivers'),
-    gps_from=Fact(7000.0, 'm', 'distance at which the final approach starts', 'ours: the outer marker'),
-    gps_glide=Fact(45.0, 'm', 'full scale of the vertical GPS needle', 'approach mode of receivers'),
-    gps_height=Fact(15.0, 'm', 'height of the GPS slope over the threshold, 50 ft', 'the usual crossing height'),
-)
+FACTS = {
+    'horizon': Fact(4120.0, 'm/m^.5', 'radio horizon for the root of a height', 'an Earth of 4/3 of its radius'),
+    'vor_reach': Fact(74e3, 'm', 'reach of a VOR, 40 nm', 'low altitude service volume'),
+    'ils_reach': Fact(46e3, 'm', 'reach of a localizer, 25 nm, and ours of a beacon', 'ICAO Annex 10, volume I'),
+    'ils_sector': Fact(35.0, 'deg', 'half of the sector in which a localizer is received', 'ICAO Annex 10, volume I'),
+    'localizer_offset': Fact(300.0, 'm', 'from the far end of a runway to its localizer', 'ours'),
+    'vor_full': Fact(10.0, 'deg', 'full scale of a VOR', 'the usual instrument'),
+    'ils_aside': Fact(105.0, 'm', 'full scale of a localizer, at the threshold', 'ICAO Annex 10, volume I'),
+    'glide_full': Fact(0.7, 'deg', 'full scale of a glide slope', 'the usual instrument'),
+    'glide_low': Fact(0.45, '', 'lowest angle of reception, as a share of the slope', 'ICAO Annex 10, volume I'),
+    'glide_high': Fact(1.75, '', 'highest angle of reception, as a share of the slope', 'ICAO Annex 10, volume I'),
+    'glide_sector': Fact(8.0, 'deg', 'half of the sector of a glide slope', 'ICAO Annex 10, volume I'),
+    'glide_reach': Fact(10.0, 'nm', 'reach of a glide slope', 'ICAO Annex 10, volume I'),
+    'dme_smooth': Fact(10.0, 's', 'time constant of the speed of a DME', 'IND-42A: right after 30 to 60 s'),
+    'dme_slow': Fact(50.0, 'kt', 'speed below which a DME shows no time', 'IND-42A, US Army TM 1-1510-225-10'),
+    'gps_full': Fact(1.0, 'nm', 'full scale of a GPS needle', 'terminal mode of receivers'),
+    'gps_final': Fact(0.3, 'nm', 'full scale on the final approach', 'approach mode of receivers'),
+    'gps_from': Fact(7000.0, 'm', 'distance at which the final approach starts', 'ours: the outer marker'),
+    'gps_glide': Fact(45.0, 'm', 'full scale of the vertical GPS needle', 'approach mode of receivers'),
+    'gps_height': Fact(15.0, 'm', 'height of the GPS slope over the threshold, 50 ft', 'the usual crossing height'),
+}
 F = SimpleNamespace(**{name: fact.value for name, fact in FACTS.items()})
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #bcb88c9e
@@ -263,21 +263,21 @@ class Spread(NamedTuple):
 
 
 _ICAO = 'ICAO Doc 8168, volume II: {} at 95%; noise ours'
-_SPREADS = dict(
-    ILS=Spread(4.92, 5.0, 1.0, 'uA', 'beam DTIC ADA021636, 13 flight-inspected facilities; receiver as the slope'),
-    bends=Spread(2.47, 0, 0, 'uA', 'of a localizer; DTIC ADA021636, with a length of 399 m'),
-    slope=Spread(
+_SPREADS = {
+    'ILS': Spread(4.92, 5.0, 1.0, 'uA', 'beam DTIC ADA021636, 13 flight-inspected facilities; receiver as the slope'),
+    'bends': Spread(2.47, 0, 0, 'uA', 'of a localizer; DTIC ADA021636, with a length of 399 m'),
+    'slope': Spread(
         11.6, 5.0, 2.0, 'uA', 'ICAO Doc 8168, volume II, table II-Att-1 (beacon 0.018 of the angle); noise ours'
     ),
-    slope_bends=Spread(10.0, 0, 0, 'uA', 'of a glide slope; the same table, with the length of a localizer'),
-    VOR=Spread(1.75, 1.35, 0.15, 'deg', _ICAO.format('station 3.5, receiver 2.7 deg')),
-    NDB=Spread(1.5, 2.7, 0.5, 'deg', _ICAO.format('station 3, receiver 5.4 deg')),
-    DME=Spread(
+    'slope_bends': Spread(10.0, 0, 0, 'uA', 'of a glide slope; the same table, with the length of a localizer'),
+    'VOR': Spread(1.75, 1.35, 0.15, 'deg', _ICAO.format('station 3.5, receiver 2.7 deg')),
+    'NDB': Spread(1.5, 2.7, 0.5, 'deg', _ICAO.format('station 3, receiver 5.4 deg')),
+    'DME': Spread(
         90.0, 160.0, 15.0, 'm', 'ICAO Annex 10, volume I: 370 m in all at 95%; how it is shared, and noise, ours'
     ),
-    GPS=Spread(0, 3.3, 0.3, 'm', 'SPS performance standard: 8 m at 95%, across and along; noise ours'),
-    GPS_up=Spread(0, 2.0, 0.3, 'm', 'ICAO Annex 10, volume I: 4 m at 95% for category I; noise ours'),
-)
+    'GPS': Spread(0, 3.3, 0.3, 'm', 'SPS performance standard: 8 m at 95%, across and along; noise ours'),
+    'GPS_up': Spread(0, 2.0, 0.3, 'm', 'ICAO Annex 10, volume I: 4 m at 95% for category I; noise ours'),
+}
 _BEND_LENGTH = 399.0  # m
 _NOISE_TIME = 1.0  # s
 

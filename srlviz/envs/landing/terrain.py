@@ -56,13 +56,13 @@ def _compiled(function, records: str = ''):
     copy = types.FunctionType(function.__code__, scope, function.__name__)
     fingerprint = code_fingerprint(function, {}, set()) + records
     copy.__qualname__ = f'{function.__name__}.{zlib.crc32(fingerprint.encode()):08x}'
-    options = dict(
-        fastmath=True,
-        error_model='numpy',
-        forceinline=not entry,
-        no_cpython_wrapper=not entry,
-        no_cfunc_wrapper=True,
-    )
+    options = {
+        'fastmath': True,
+        'error_model': 'numpy',
+        'forceinline': not entry,
+        'no_cpython_wrapper': not entry,
+        'no_cfunc_wrapper': True,
+    }
     try:
         return njit(cache=entry, **options)(copy)
     except RuntimeError:
