@@ -758,7 +758,8 @@ class _LeRobotTables:
         "Read a column of an episode, (n, ...); with `gaps`, floats without a value are NaN"
         chunk, file, n = (int(row[x]) for x in ('data/chunk_index', 'data/file_index', 'length'))
         first, table = self._rows(chunk, file)
-        shape, dtype = self.features[k]['shape'], self.features[k]['dtype']
+        shape = self.features[k]['shape']
+        dtype = self.features[k]['dtype']
         with reading(inside(self.root, _DATA_PATH.format(chunk, file)), 'a table of a LeRobot data set'):
             values = table[k].slice(int(row['dataset_from_index']) - first, n).combine_chunks()
             while pa.types.is_nested(values.type):
@@ -801,7 +802,9 @@ class _LeRobotEpisodes(Sequence):
 
     def __getitem__(self, i):
         row = self.table.iloc[int(i)]
-        obs, steps, factors = {}, {}, {}
+        obs = {}
+        steps = {}
+        factors = {}
         for k, (group, short) in self.columns.items():
             if group == 'video':
                 obs[short] = lambda k=k: self._frames(row, k)

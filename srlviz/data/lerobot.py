@@ -94,7 +94,9 @@ _LEROBOT = {
     'video': 'videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4',
     'episodes': 'meta/episodes/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet',
 }
-_CHUNK, _DATA_MB, _VIDEO_MB = 1000, 100, 200
+_CHUNK = 1000
+_DATA_MB = 100
+_VIDEO_MB = 200
 
 
 def _indices(n: int) -> dict[str, int]:

@@ -80,7 +80,8 @@ def record_episodes(
     before = np.concatenate([r[:-1] for r in histories])
     vectors = flattened(task.observation_space, task.obs_of(before), (len(before),))
     columns = spread_factors(task.factors_of(before))
-    stop, frame_shape = 0, None
+    stop = 0
+    frame_shape = None
     for records, name in zip(histories, names):
         start, stop = stop, stop + len(records) - 1
         after = records[1:]

@@ -133,7 +133,7 @@ def _n_finished(out: Path) -> int:
 
 
 def _decisive(version):
-    "What of a version decides the flights: of srlviz ('0.2.0, world 954e64c7') the simulator, not the version"
+    "The part of a version that decides the flights: of srlviz ('0.2.0, world 954e64c7') the hash of its simulator"
     return version.partition(', world ')[2] or version if isinstance(version, str) else version
 
 
@@ -153,6 +153,7 @@ def _check_same_request(stored: dict, request: dict, out: Path) -> None:
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #497e2168
 def _task(work: Callable, *args) -> None:
+    "Call `work` in a worker; its OSError is raised in a form that reaches the parent whole"
     try:
         work(*args)
     except OSError as e:  # subclasses lose their attributes when pickled
@@ -267,6 +268,7 @@ def _finish(out: Path, simulator: Simulator, request: dict) -> None:
 
 
 def _make_set(out: Path, simulator: Simulator, request: dict, workers: int, progress: bool) -> None:
+    "Claim and lock a folder, and make, resume or extend its set"
     _refuse_links(out)  # again below, after waiting for the lock
     _claim(out, request)
     make_folder(out)
@@ -311,23 +313,6 @@ def _remake_film(
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(path) as p:
         p.write_bytes(film)
-
-# %% ../../../nbs/02_data/landing/06_fleet.ipynb #4c82e6af
-def _restore_films(folder: FlightFolder, simulator: Simulator, request: dict, workers: int, progress: bool) -> None:
-    "Restore the lost videos of a finished set"
-    if not folder.has_film or not _lost_films(folder):
-        return
-    out = folder.path
-    _refuse_links(out)
-    with only_writer(out, is_finished):
-        remove_temporary(out)
-        lost = _lost_films(folder)  # again, because another process may have restored some
-        remake = partial(_task, _remake_film, out, simulator, request, folder.info, lost)
-        options = {'desc': 'restored videos', 'total': len(lost), 'unit': 'video', 'disable': not progress}
-        message = 'the videos restored so far are kept, and the same call resumes'
-        with _writing(out, lambda: message), pool(min(workers, len(lost))) as processes:
-            for _ in Bar(processes.map(remake, lost), **options):
-                pass
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #ed8fb098
 def generate_flights(
@@ -377,10 +362,16 @@ def generate_flights(
     """
     workers = check_whole(workers, 'workers', 1)
     out = Path(path)
-    settings = _with_stored_request(
-        out, {'seed': seed, 'camera': camera, 'size': size, 'field_of_view': field_of_view}, fixed
-    )
-    fixed = settings.pop('fixed')
+    settings = {'seed': 0, 'camera': True, 'size': 256}
+    if (out / REQUEST).is_file():  # what the set was made with
+        stored = _read_request(out)
+        for name, is_valid in _SETTINGS.items():
+            if is_valid(stored.get(name)):
+                settings[name] = stored[name]
+        if isinstance(stored.get('fixed'), dict):
+            fixed = stored['fixed'] | fixed
+    given = {'seed': seed, 'camera': camera, 'size': size, 'field_of_view': field_of_view}
+    settings |= {name: value for name, value in given.items() if value is not None}
     simulator = Simulator(runways, fixed, settings.pop('field_of_view', None))
     request = _request(simulator, n, runways=runways, fixed=fixed, **settings)
     if _n_finished(out) < request['n'] or (out / 'partial').exists():
@@ -388,25 +379,29 @@ def generate_flights(
     return _open(out, simulator, request, workers, progress)
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #1d13b289
-def _with_stored_request(out: Path, given: Mapping, fixed: Mapping) -> dict:
-    "Arguments that are not None, or else those of the stored request, or else the defaults"
-    settings = {'seed': 0, 'camera': True, 'size': 256}
-    if (out / REQUEST).is_file():
-        stored = _read_request(out)
-        is_valid = {
-            'seed': is_whole,
-            'camera': lambda x: isinstance(x, bool),
-            'size': is_whole,
-            'field_of_view': is_real,
-        }
-        settings |= {k: stored[k] for k in is_valid if is_valid[k](stored.get(k))}
-        if isinstance(stored.get('fixed'), dict):
-            fixed = stored['fixed'] | fixed
-    return settings | {k: v for k, v in given.items() if v is not None} | {'fixed': fixed}
+_SETTINGS = {  # arguments whose stored value is taken where they are None, and what it must be
+    'seed': is_whole,
+    'camera': lambda x: isinstance(x, bool),
+    'size': is_whole,
+    'field_of_view': is_real,
+}
 
 
 def _open(out: Path, simulator: Simulator, request: dict, workers: int, progress: bool) -> Recording:
+    "Open a finished set, and restore its lost videos"
     _claim(out, request)
     flights = read_flights(out)
-    _restore_films(folder_of(flights)[0], simulator, request, workers, progress)
+    folder, _ = folder_of(flights)
+    if not folder.has_film or not _lost_films(folder):
+        return flights
+    _refuse_links(out)
+    with only_writer(out, is_finished):
+        remove_temporary(out)
+        lost = _lost_films(folder)  # again, because another process may have restored some
+        remake = partial(_task, _remake_film, out, simulator, request, folder.info, lost)
+        message = 'the videos restored so far are kept, and the same call resumes'
+        with _writing(out, lambda: message), pool(min(workers, len(lost))) as processes:
+            done = processes.map(remake, lost)
+            for _ in Bar(done, desc='restored videos', total=len(lost), unit='video', disable=not progress):
+                pass
     return flights

@@ -37,7 +37,7 @@ from ...core.storage.row_cache import CachePlace, RowCache
 from ...core.storage.row_groups import GROUP_ROWS
 
 # %% ../../../nbs/02_data/landing/01_flight_folder.ipynb #045d6a49
-MAX_FLIGHTS = 1_000_000
+MAX_FLIGHTS = 1_000_000  # of a set, so that sets of different seeds share none
 SENSOR_TABLE = 'meta/columns.csv'
 FLIGHT_TABLE = 'meta/flights.parquet'
 RESTORE_ADVICE = (
@@ -112,13 +112,13 @@ def check_events(table: pa.Table) -> None:
 def read_flight_rows(path: Path, keys: Sequence[str]) -> pd.DataFrame:
     """Read meta/flights.parquet without the conditions: flight_id, seed and events of the flights `keys`."""
     file = inside(path, FLIGHT_TABLE)
-    what = 'a table of flights', RESTORE_ADVICE
-    _, schema = open_footer(file, *what)
-    with reading(file, *what):
+    _, schema = open_footer(file, 'a table of flights', RESTORE_ADVICE)
+    with reading(file, 'a table of flights', RESTORE_ADVICE):
         for k in [*_FLIGHT_COLUMNS, *schema.names]:
             if k not in schema.names or k not in _FLIGHT_COLUMNS:
                 raise ValueError(f"it has {'no' if k in _FLIGHT_COLUMNS else 'another'} column {k!r:.80}")
-            kind, expected = value_kind(schema.field(k).type), _FLIGHT_COLUMNS[k]
+            kind = value_kind(schema.field(k).type)
+            expected = _FLIGHT_COLUMNS[k]
             if expected and kind != expected:
                 raise ValueError(f"it has {kind:.80} in the column {k!r}, expected {expected}")
         table = read_table(file, ['flight_id', 'seed', 'events'], nested=('events',))
@@ -171,7 +171,7 @@ class FlightFolder(RecordingFolder):
     FileNotFoundError, ValueError : naming the file and what is wrong with it
     """
 
-    deferred = staticmethod(lambda name: name.startswith('frames/'))
+    deferred = staticmethod(lambda name: name.startswith('frames/'))  # files that are checked when they are read
 
     def __init__(self, path: str | Path):
         if not is_finished(path):
@@ -203,8 +203,9 @@ class FlightFolder(RecordingFolder):
             self.flights[k.removeprefix('factor.')] = e[k]
 
     def _check(self) -> None:
-        "Check what a recording need not have to be a set of flights"
-        info, where = self.info, self.manifest
+        "Check what a set of flights has beyond any other recording"
+        info = self.info
+        where = self.manifest
         check_fields(info['meta'], _META, f"{where}: the field 'meta'")
         n_columns = len(info['meta']['columns'])
         expected = {'dtype': 'float32', 'shape': [n_columns]}

@@ -149,7 +149,8 @@ class _OldSet:
 
     def episode(self, i: int) -> Episode:
         """Read flight i."""
-        row, info = self.flights[i], self.info
+        row = self.flights[i]
+        info = self.info
         file = self._rows(row['data'])
         n = row['n_frames']
         arrays = file.arrays([*file.features], row['row_offset'], row['row_offset'] + n)

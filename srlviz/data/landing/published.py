@@ -736,7 +736,8 @@ class _Scale(NamedTuple):
 def _mean_std(m: dict) -> tuple[np.ndarray, np.ndarray]:
     "Mean and standard deviation of moments, with 1 for constant columns"
     stats = described(m)
-    mean, std = stats['mean'], stats['std']
+    mean = stats['mean']
+    std = stats['std']
     return mean, np.where(std > 1e-6 * np.abs(mean), std, 1)
 
 

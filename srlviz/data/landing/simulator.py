@@ -101,7 +101,8 @@ def _invalid(v: np.ndarray, unit: str) -> np.ndarray | bool:
 
 def make_flight(out: Path, simulator: Simulator, request: dict, index: int) -> None:
     """Simulate, film, check and store one flight of the set in `out`."""
-    seed, name = flight_seed(request['seed'], index), flight_id(index)
+    seed = flight_seed(request['seed'], index)
+    name = flight_id(index)
     episode = simulator.fly(simulator.conditions(seed), request['camera'], request['size'])
     factors = {f.name: f for f in simulator.factors()}
     check_flight(episode, f'{name} (seed {seed})', request['columns'], factors, request)

@@ -51,7 +51,8 @@ class _SensorSums:
         """Raise a ValueError if a stored mean or deviation is not that of the rows; none if a row could not be read."""
         if not self.n or self.n != self.folder.lengths[self.counted].sum():
             return
-        computed, table = described(self.moments), self.folder.sensors
+        computed = described(self.moments)
+        table = self.folder.sensors
         tolerance = 1e-5 * (1 + table['mean'].abs() + table['std'])
         for k in 'mean', 'std':
             wrong = np.abs(computed[k] - table[k]) > tolerance
@@ -108,6 +109,7 @@ def _checks(path: Path, progress: bool) -> Iterator[tuple[str, str, Callable]]:
 
 
 def _refuse(fault: str) -> None:
+    "Raise the fault, for one that is known before its check is called"
     raise ValueError(fault)
 
 

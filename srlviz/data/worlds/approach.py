@@ -76,7 +76,8 @@ def _values_to_set(factor: str | Sequence[str] | None, values) -> dict[str, Sequ
                 raise ValueError(f"values are numbers, 'own' or None; got {values!r:.80}")
             wanted[name] = [None]
             continue
-        low, high = 0.0 if SETTABLE[name].has_zero else SETTABLE[name].low, SETTABLE[name].high
+        low = 0.0 if SETTABLE[name].has_zero else SETTABLE[name].low
+        high = SETTABLE[name].high
         wanted[name] = []
         for v in drawn_values(name) if values is None else values:
             if not is_real(v) or not low <= v <= high:
@@ -132,7 +133,8 @@ class ApproachWorld:
     unit = 'episodes'
     explorers = 'FleetBrowser', 'FlightBrowser'
     conditions = {name: condition for name, (condition, _) in _VARIATIONS.items()}
-    settable, not_settable = tuple(SETTABLE), ''
+    settable = tuple(SETTABLE)
+    not_settable = ''
 
     def __repr__(self):
         return 'ApproachWorld()'

@@ -47,7 +47,8 @@ class AtariWorld:
     """
 
     names = GAMES
-    kind, unit = 'game', 'steps'
+    kind = 'game'
+    unit = 'steps'
     explorers = 'FrameBrowser', 'RAMExplorer', 'PlayWidget'
 
     def __init__(self, name: str):

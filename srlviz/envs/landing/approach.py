@@ -487,7 +487,8 @@ def _sea_level(qnh: float, elevation: float, kelvin: float) -> float:
 
 def _initial_properties(c: Conditions) -> dict[str, float]:
     "Return the initial conditions as JSBSim properties, in JSBSim's units"
-    run, (lat, lon) = c.runway, c.runway.geodetic(-c.distance, c.cross_track)
+    run = c.runway
+    lat, lon = c.runway.geodetic(-c.distance, c.cross_track)
     standard = 15 - 0.0065 * run.elevation  # deg C at the runway
     above = run.elevation + (c.distance + AIM) * SLOPE + c.height_error
     return {
@@ -802,7 +803,8 @@ def lag(x: np.ndarray, seconds: float) -> np.ndarray:
     """Follow (T,) or (T, k) rows with a first-order lag of that time constant, settled at the first row."""
     from scipy.signal import lfilter
 
-    a, x = np.exp(-1 / (HZ * seconds)), np.asarray(x, float)
+    a = np.exp(-1 / (HZ * seconds))
+    x = np.asarray(x, float)
     return lfilter([1 - a], [1, -a], x, axis=0, zi=a * x[:1])[0]
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #d133d5c7

@@ -395,7 +395,8 @@ def _airport_boxes(L: float, side: float) -> list[tuple]:
         (0.53 * L, side * 470, 0, 0.16 * L, 90, 4, (0.40, 0.40, 0.40), 0.1),
     ]
     for k in range(4):  # hangars
-        height, gray = d.uniform(14, 22), d.uniform(0.45, 0.7)
+        height = d.uniform(14, 22)
+        gray = d.uniform(0.45, 0.7)
         colour = tuple(gray * np.array((0.95, 1, 1.04)))
         boxes.append(((0.30 + 0.022 * k) * L - 60, side * 410, 0, 58, 62, height, colour, 0.15))
     for k in range(6):  # aircraft: a fuselage and a wing

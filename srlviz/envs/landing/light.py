@@ -143,7 +143,8 @@ def _light(height: float, cover: float, daylight: float, thick: float) -> dict[s
     dict of (3,) : zenith, horizon, glow, sunlight, shade, cloud (its bright side), under (its dark one)
     """
     gray = cover**2.5
-    zenith, horizon = _between(height, *_ZENITH), _between(height, *_HORIZON)
+    zenith = _between(height, *_ZENITH)
+    horizon = _between(height, *_HORIZON)
     glow = _between(height, *_GLOW) * (1 - 0.85 * gray) * (1 - 0.7 * thick)
     sunlight = _between(height, *_SUNLIGHT) * (1 - 0.95 * gray)
     dull = horizon @ (0.3, 0.5, 0.2)
@@ -182,7 +183,8 @@ def _apron(place: Place, drawn: float, name: str, other: str) -> float:
 @functools.lru_cache(4)
 def scene_of(conditions) -> Scene:
     "Compute the scene of a flight from its conditions."
-    c, r = conditions, conditions.runway
+    c = conditions
+    r = conditions.runway
     other = _opposite(r.name)
     name = _opposite(other)  # with two digits: 9L is 09L
     place = place_of(r, c.ground)

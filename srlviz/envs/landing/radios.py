@@ -91,7 +91,8 @@ class Beacon(NamedTuple):
 
 def _somewhere(rng: np.random.Generator, near: float, far: float) -> tuple[float, float]:
     "Draw a position `near` to `far` m from the threshold, in any direction."
-    distance, angle = rng.uniform(near, far), rng.uniform(-np.pi, np.pi)
+    distance = rng.uniform(near, far)
+    angle = rng.uniform(-np.pi, np.pi)
     return distance * np.cos(angle), distance * np.sin(angle)
 
 

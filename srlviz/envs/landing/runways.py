@@ -270,7 +270,8 @@ def _build_runways(icao: str) -> list[Runway]:
             f"the installed airportsdata does not know the airport {icao} of srlviz's catalogue; "
             "install another version of airportsdata, or use Runways.from_ourairports"
         )
-    a, u = _airport_data()[icao], hashed_numbers(icao)
+    a = _airport_data()[icao]
+    u = hashed_numbers(icao)
     elevation = round(0.3048 * a['elevation'], 1)
     heading = round(180 * u[0], 2)
     length = round(min(4500.0, (2200 + 1100 * u[1]) * (1 + 0.07 * max(elevation, 0) / 300)), 1)

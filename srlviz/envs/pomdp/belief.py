@@ -117,7 +117,8 @@ def _repeat_previous_belief(task, obs, actions):
 @_belief_of(Autoencode)
 def _autoencode_belief(task, obs, actions):
     kinds = _kinds(task.blank['deck'])
-    n, t = int(kinds.sum()), np.arange(len(obs))
+    n = int(kinds.sum())
+    t = np.arange(len(obs))
     watching = obs[:, 0]
     deck = obs[:n, 1]
     pile = np.minimum(t + 1, 2 * n - 1 - t)

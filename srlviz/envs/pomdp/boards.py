@@ -16,21 +16,6 @@ from ...core.files import check_whole
 from ..kernels import random_float, random_int
 from .base import POMDP, FactorNote, split_column
 
-# %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #7ca23005
-def _bandit_reset(e):
-    for i in range(e.odds.size):
-        e.odds[i], e.pulls[i], e.wins[i] = np.float32(random_float(e)), 0, 0
-    e.obs[0] = 0
-
-
-def _bandit_step(e, a):
-    won = np.float32(random_float(e)) < e.odds[a]
-    e.pulls[a] += 1
-    e.wins[a] += won
-    e.obs[0] = won
-    e.reward = 1 / e.length if won else -1 / e.length
-    e.truncated = e.t == e.length
-
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #c32ef293
 def _draw_result(panel, word: str, icon: str, color: str):
     "Draw the result of the last action at the top of the panel."
@@ -77,14 +62,29 @@ class MultiarmedBandit(POMDP):
         'hard': {'arms': 30, 'length': 600},
     }
     tags = ('noisy',)
-    reset1 = staticmethod(_bandit_reset)
-    step1 = staticmethod(_bandit_step)
     factor_notes = {
         'odds': FactorNote('chance of each arm'),
         'best': FactorNote('best arm'),
         'pulls': FactorNote('pulled so far', 'times'),
         'wins': FactorNote('paid so far', 'times'),
     }
+
+    @staticmethod
+    def reset1(e):
+        for i in range(e.odds.size):
+            e.odds[i] = np.float32(random_float(e))
+            e.pulls[i] = 0
+            e.wins[i] = 0
+        e.obs[0] = 0
+
+    @staticmethod
+    def step1(e, a):
+        won = np.float32(random_float(e)) < e.odds[a]
+        e.pulls[a] += 1
+        e.wins[a] += won
+        e.obs[0] = won
+        e.reward = 1 / e.length if won else -1 / e.length
+        e.truncated = e.t == e.length
 
     def build(self, arms, length):
         arms = check_whole(arms, 'arms', 1, 10_000)
@@ -119,7 +119,8 @@ class MultiarmedBandit(POMDP):
             odds[:, column] = np.where((value >= 0) & (value < 1), value, odds[:, column])
             return
         rows = np.flatnonzero(np.isin(value, np.arange(odds.shape[1])))
-        new, best = value[rows].astype(int), odds[rows].argmax(1)
+        new = value[rows].astype(int)
+        best = odds[rows].argmax(1)
         odds[rows, new], odds[rows, best] = odds[rows, best], odds[rows, new]
 
     def due(self, R, factor):
@@ -204,26 +205,6 @@ def _place_ship(e, length):
                 e.ships[row + down * i, column + (1 - down) * i] = 1
             return True
     return False
-
-
-def _battleship_reset(e):
-    placed = 0
-    while placed < e.lengths.size:
-        if placed == 0:
-            e.ships[:] = 0
-        placed = placed + 1 if _place_ship(e, e.lengths[placed]) else 0
-    e.shots[:] = 0
-    e.left, e.obs[0] = e.tiles, 0
-
-
-def _battleship_step(e, a):
-    hit = e.ships[a[0], a[1]] == 1 and e.shots[a[0], a[1]] == 0
-    e.shots[a[0], a[1]] = 1
-    e.left -= hit
-    e.obs[0] = hit
-    e.reward = 1 / e.tiles if hit else -1 / (e.shots.size - e.tiles)
-    e.terminated = e.left == 0
-    e.truncated = e.t >= e.shots.size
 
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #fe288730
 def _ship_places(size: int, length: int) -> np.ndarray:
@@ -371,13 +352,32 @@ class Battleship(POMDP):
         'hard': {'size': 12, 'ships': (2, 3, 3, 4)},
     }
     tags = ('game',)
-    reset1 = staticmethod(_battleship_reset)
-    step1 = staticmethod(_battleship_step)
     factor_notes = {
         'ships': FactorNote('ships', names=('water', 'ship')),
         'shots': FactorNote('shots', names=('not shot at', 'shot at')),
         'left': FactorNote('ships left', 'tiles'),
     }
+
+    @staticmethod
+    def reset1(e):
+        placed = 0
+        while placed < e.lengths.size:
+            if placed == 0:
+                e.ships[:] = 0
+            placed = placed + 1 if _place_ship(e, e.lengths[placed]) else 0
+        e.shots[:] = 0
+        e.left = e.tiles
+        e.obs[0] = 0
+
+    @staticmethod
+    def step1(e, a):
+        hit = e.ships[a[0], a[1]] == 1 and e.shots[a[0], a[1]] == 0
+        e.shots[a[0], a[1]] = 1
+        e.left -= hit
+        e.obs[0] = hit
+        e.reward = 1 / e.tiles if hit else -1 / (e.shots.size - e.tiles)
+        e.terminated = e.left == 0
+        e.truncated = e.t >= e.shots.size
 
     def build(self, size, ships):
         size = check_whole(size, 'size', 2, 100)
@@ -466,38 +466,6 @@ class Battleship(POMDP):
         _frame_last(panel, box_of, e)
         panel.caption(f"{e['left']} of {e['tiles']} tiles of ships left, shot {e['t']} of {e['shots'].size}")
 
-# %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #ff458630
-def _minesweeper_reset(e):
-    n = e.size
-    e.hidden[:] = 0
-    e.around[:] = 0
-    placed = 0
-    while placed < e.mines:
-        tile = random_int(e, n * n)
-        if e.hidden[tile // n, tile % n]:
-            continue
-        e.hidden[tile // n, tile % n] = 1
-        placed += 1
-        for row in range(max(tile // n - 1, 0), min(tile // n + 2, n)):
-            for column in range(max(tile % n - 1, 0), min(tile % n + 2, n)):
-                e.around[row, column] += 1
-    e.left, e.obs[0] = e.clear, 0
-
-
-def _minesweeper_step(e, a):
-    tile = e.hidden[a[0], a[1]]  # 0 clear, 1 mine, 2 open
-    if tile == 0:
-        e.hidden[a[0], a[1]] = 2
-        e.left -= 1
-        e.reward = 1 / e.clear
-    elif tile == 1:
-        e.reward = -0.5 - 1 / e.clear
-    else:
-        e.reward = -0.5 / (e.clear - 2)
-    e.terminated = tile == 1 or e.left == 0
-    e.truncated = e.t == e.clear and not e.terminated
-    e.obs[0] = e.around[a[0], a[1]]
-
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #fcf616a1
 def _near_tiles(size: int) -> np.ndarray:
     "Whether two tiles are equal or neighbours: (size*size, size*size) bool."
@@ -575,13 +543,44 @@ class MineSweeper(POMDP):
         'hard': {'size': 8, 'mines': 10},
     }
     tags = ('game',)
-    reset1 = staticmethod(_minesweeper_reset)
-    step1 = staticmethod(_minesweeper_step)
     factor_notes = {
         'mines': FactorNote('mines', names=('clear', 'mine'), one='tile {}: mine or clear'),
         'opened': FactorNote('opened', names=('shut', 'open'), one='tile {}: open or shut'),
         'left': FactorNote('still to be opened', 'tiles'),
     }
+
+    @staticmethod
+    def reset1(e):
+        n = e.size
+        e.hidden[:] = 0
+        e.around[:] = 0
+        placed = 0
+        while placed < e.mines:
+            tile = random_int(e, n * n)
+            if e.hidden[tile // n, tile % n]:
+                continue
+            e.hidden[tile // n, tile % n] = 1
+            placed += 1
+            for row in range(max(tile // n - 1, 0), min(tile // n + 2, n)):
+                for column in range(max(tile % n - 1, 0), min(tile % n + 2, n)):
+                    e.around[row, column] += 1
+        e.left = e.clear
+        e.obs[0] = 0
+
+    @staticmethod
+    def step1(e, a):
+        tile = e.hidden[a[0], a[1]]  # 0 clear, 1 mine, 2 open
+        if tile == 0:
+            e.hidden[a[0], a[1]] = 2
+            e.left -= 1
+            e.reward = 1 / e.clear
+        elif tile == 1:
+            e.reward = -0.5 - 1 / e.clear
+        else:
+            e.reward = -0.5 / (e.clear - 2)
+        e.terminated = tile == 1 or e.left == 0
+        e.truncated = e.t == e.clear and not e.terminated
+        e.obs[0] = e.around[a[0], a[1]]
 
     def build(self, size, mines):
         size = check_whole(size, 'size', 2, 100)

@@ -100,7 +100,8 @@ def _set_count(deck: np.ndarray, kind: np.ndarray, count: np.ndarray, early: np.
     is_kind = deck == kind[:, None]
     more = count - (late & is_kind).sum(1)
     is_moved = is_kind == (more > 0)[:, None]
-    here, there = early & is_moved, late & ~is_moved
+    here = early & is_moved
+    there = late & ~is_moved
     n = np.abs(more)
     n = np.where((n % 1 == 0) & (here.sum(1) >= n) & (there.sum(1) >= n), n, 0)
     rows, a = np.nonzero(_last(here, n))
@@ -251,13 +252,6 @@ def _suits_reset(e):
     _deal(e, e.deck, 4)
     e.obs[0] = e.deck[0]
 
-
-def _repeat_first_step(e, a):
-    last = e.deck.size - 1
-    e.reward = 1 / last if a == e.deck[0] else -1 / last
-    e.obs[0] = e.deck[e.t]
-    e.terminated = e.t == last
-
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #e0cb3b9d
 class RepeatFirst(_Suits):
     """At every step, name the suit of the first card of the episode.
@@ -280,7 +274,13 @@ class RepeatFirst(_Suits):
 
     difficulties = {'easy': {'decks': 1}, 'medium': {'decks': 8}, 'hard': {'decks': 16}}
     reset1 = staticmethod(_suits_reset)
-    step1 = staticmethod(_repeat_first_step)
+
+    @staticmethod
+    def step1(e, a):
+        last = e.deck.size - 1
+        e.reward = 1 / last if a == e.deck[0] else -1 / last
+        e.obs[0] = e.deck[e.t]
+        e.terminated = e.t == last
 
     def build(self, decks):
         deck = _sorted_deck(decks, 4)
@@ -335,14 +335,6 @@ class RepeatFirst(_Suits):
             yield first
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #43f6b647
-def _repeat_previous_step(e, a):
-    n = e.deck.size
-    if e.t >= e.k:  # before this step, e.t cards were dealt
-        e.reward = 1 / (n - e.k) if a == e.deck[e.t - e.k] else -1 / (n - e.k)
-    e.obs[0] = e.deck[e.t]
-    e.terminated = e.t == n - 1
-
-
 def _recent(R: np.ndarray, k: int) -> np.ndarray:
     "The last k cards dealt, the newest first, -1 before the first card: (N, k)."
     index = R['t'][:, None] - np.arange(k)
@@ -370,10 +362,17 @@ class RepeatPrevious(_Suits):
 
     difficulties = {'easy': {'decks': 1, 'k': 4}, 'medium': {'decks': 2, 'k': 32}, 'hard': {'decks': 3, 'k': 64}}
     reset1 = staticmethod(_suits_reset)
-    step1 = staticmethod(_repeat_previous_step)
     factor_notes = _Suits.factor_notes | {
         'ago': FactorNote('suits of the last cards, the newest first', names=_SUITS, one='card {} back'),
     }
+
+    @staticmethod
+    def step1(e, a):
+        n = e.deck.size
+        if e.t >= e.k:  # before this step, e.t cards were dealt
+            e.reward = 1 / (n - e.k) if a == e.deck[e.t - e.k] else -1 / (n - e.k)
+        e.obs[0] = e.deck[e.t]
+        e.terminated = e.t == n - 1
 
     def build(self, decks, k):
         deck = _sorted_deck(decks, 4)
@@ -437,21 +436,6 @@ class RepeatPrevious(_Suits):
             answer = seen[-self.k] if len(seen) >= self.k else 0
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #5cd48601
-def _autoencode_reset(e):
-    _deal(e, e.deck, 4)
-    e.obs[0], e.obs[1] = 1, e.deck[0]
-
-
-def _autoencode_step(e, a):
-    n = e.deck.size
-    if e.t < n:
-        e.obs[0], e.obs[1] = e.t < n - 1, e.deck[e.t]
-    else:
-        e.reward = 1 / n if a == e.deck[2 * n - 1 - e.t] else -1 / n
-        e.obs[0], e.obs[1] = 0, 0
-        e.terminated = e.t == 2 * n - 1
-
-
 def _pile(R: np.ndarray) -> np.ndarray:
     "Number of cards on the pile: (N,)."
     n = R['deck'].shape[1]
@@ -478,14 +462,27 @@ class Autoencode(_Suits):
     """
 
     difficulties = {'easy': {'decks': 1}, 'medium': {'decks': 2}, 'hard': {'decks': 3}}
-    reset1 = staticmethod(_autoencode_reset)
-    step1 = staticmethod(_autoencode_step)
     factor_notes = {
         'answer': _Suits.factor_notes['answer'],
         'watching': FactorNote('watching', names=('playing', 'watching')),
         'pile': FactorNote('pile', 'cards'),
         'on_pile': FactorNote('on the pile', 'cards', columns=_SUITS),
     }
+
+    @staticmethod
+    def reset1(e):
+        _deal(e, e.deck, 4)
+        e.obs[0], e.obs[1] = 1, e.deck[0]
+
+    @staticmethod
+    def step1(e, a):
+        n = e.deck.size
+        if e.t < n:
+            e.obs[0], e.obs[1] = e.t < n - 1, e.deck[e.t]
+        else:
+            e.reward = 1 / n if a == e.deck[2 * n - 1 - e.t] else -1 / n
+            e.obs[0], e.obs[1] = 0, 0
+            e.terminated = e.t == 2 * n - 1
 
     def build(self, decks):
         deck = _sorted_deck(decks, 4)
@@ -565,24 +562,6 @@ class Autoencode(_Suits):
             watching = still_watching
             answer = pile.pop() if pile and not watching else 0
 
-# %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #8dd61f23
-def _count_recall_reset(e):
-    kinds = e.counts.size
-    _deal(e, e.deck, kinds)
-    _deal(e, e.queries, kinds)
-    for kind in range(kinds):
-        e.counts[kind] = 0
-    e.counts[e.deck[0]] = 1
-    e.obs[0], e.obs[1] = e.deck[0], e.queries[0]
-
-
-def _count_recall_step(e, a):
-    last = e.deck.size - 1
-    e.reward = 1 / last if a == e.counts[e.queries[e.t - 1]] else -1 / last
-    e.counts[e.deck[e.t]] += 1
-    e.obs[0], e.obs[1] = e.deck[e.t], e.queries[e.t]
-    e.terminated = e.t == last
-
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #7d9295cc
 def _query_counts(R) -> np.ndarray:
     "How often each kind was queried in records (N,), the current query included: (N, kinds)."
@@ -615,9 +594,25 @@ class CountRecall(POMDP):
         'hard': {'decks': 4, 'kind': 'ranks'},
     }
     tags = ('diagnostic',)
-    reset1 = staticmethod(_count_recall_reset)
-    step1 = staticmethod(_count_recall_step)
     keys = {key: i for i, key in enumerate('0123456789abcdefghijklmnopqrstuvwxyz')}
+
+    @staticmethod
+    def reset1(e):
+        kinds = e.counts.size
+        _deal(e, e.deck, kinds)
+        _deal(e, e.queries, kinds)
+        for kind in range(kinds):
+            e.counts[kind] = 0
+        e.counts[e.deck[0]] = 1
+        e.obs[0], e.obs[1] = e.deck[0], e.queries[0]
+
+    @staticmethod
+    def step1(e, a):
+        last = e.deck.size - 1
+        e.reward = 1 / last if a == e.counts[e.queries[e.t - 1]] else -1 / last
+        e.counts[e.deck[e.t]] += 1
+        e.obs[0], e.obs[1] = e.deck[e.t], e.queries[e.t]
+        e.terminated = e.t == last
 
     def build(self, decks, kind):
         kinds = _number_of('CountRecall', kind, _SIDES)
@@ -659,7 +654,8 @@ class CountRecall(POMDP):
         deck = R['queries'] if name == 'query_counts' else R['deck']
         kind = R['queries'][rows, t] if name == 'answer' else np.full(len(R), column)
         position = np.arange(deck.shape[1])
-        before, after = position < t[:, None], position > t[:, None]
+        before = position < t[:, None]
+        after = position > t[:, None]
         _set_count(deck, kind, self.max_count - value, before, after)
         R['counts'] = 0
         R['counts'][rows, R['deck'][:, 0]] = 1
@@ -725,20 +721,6 @@ class CountRecall(POMDP):
             counts[dealt] += 1
             answer = counts[query]
 
-# %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #7c110b44
-def _higher_lower_reset(e):
-    _deal(e, e.deck, 13)
-    e.obs[0] = e.deck[0]
-
-
-def _higher_lower_step(e, a):
-    n = e.deck.size
-    old, new = e.deck[e.t - 1], e.deck[e.t]
-    if new != old:
-        e.reward = 1 / n if (new > old) == (a == 0) else -1 / n
-    e.obs[0] = new
-    e.terminated = e.t == n - 1
-
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #b41a2869
 class HigherLower(POMDP):
     """Guess whether the next card is higher or lower than the open one.
@@ -758,8 +740,6 @@ class HigherLower(POMDP):
     """
 
     difficulties = {'easy': {'decks': 1}, 'medium': {'decks': 2}, 'hard': {'decks': 3}}
-    reset1 = staticmethod(_higher_lower_reset)
-    step1 = staticmethod(_higher_lower_step)
     action_names = ('higher', 'lower')
     observation_names = (RANKS,)
     keys = {'ArrowUp': 0, 'ArrowDown': 1}
@@ -769,6 +749,20 @@ class HigherLower(POMDP):
         'higher': FactorNote('left above the open card', 'cards'),
         'lower': FactorNote('left below the open card', 'cards'),
     }
+
+    @staticmethod
+    def reset1(e):
+        _deal(e, e.deck, 13)
+        e.obs[0] = e.deck[0]
+
+    @staticmethod
+    def step1(e, a):
+        n = e.deck.size
+        old, new = e.deck[e.t - 1], e.deck[e.t]
+        if new != old:
+            e.reward = 1 / n if (new > old) == (a == 0) else -1 / n
+        e.obs[0] = new
+        e.terminated = e.t == n - 1
 
     def build(self, decks):
         deck = _sorted_deck(decks, 13)
@@ -842,41 +836,6 @@ class HigherLower(POMDP):
             rank = yield answer
             remaining[rank] -= 1
             answer = int(remaining[rank + 1 :].sum() < remaining[:rank].sum())
-
-# %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #506ba5e9
-def _concentration_reset(e):
-    _deal(e, e.deck, e.down)
-    for i in range(e.obs.size):
-        e.up[i], e.obs[i] = 0, e.down
-    e.turned = 0
-    e.waiting = False
-    e.found = 0
-
-
-def _concentration_step(e, a):
-    n = e.deck.size
-    if not e.waiting:  # turn the previous two cards back, unless they were a pair
-        for j in range(e.turned):
-            if not e.up[e.cards[j]]:
-                e.obs[e.cards[j]] = e.down
-        e.turned = 0
-    e.cards[e.turned] = a
-    e.turned += 1
-    e.obs[a] = e.deck[a]
-    e.waiting = False
-    first = e.cards[0]
-    if e.up[a]:
-        e.reward = -1 / (2 * n) * e.turned  # a waiting first card is turned back too
-    elif e.turned == 1:
-        e.waiting = True
-    elif a != first and e.deck[a] == e.deck[first]:
-        e.up[a], e.up[first] = 1, 1
-        e.found += 2
-        e.reward = 1 / (n // 2)
-    else:
-        e.reward = -1 / (2 * n) * 2
-    e.terminated = e.found == n
-    e.truncated = e.t == 2 * n
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #01124d45
 def _find_pairs(n: int):
@@ -992,8 +951,42 @@ class Concentration(POMDP):
         'hard': {'decks': 1, 'kind': 'ranks'},
     }
     tags = ('game',)
-    reset1 = staticmethod(_concentration_reset)
-    step1 = staticmethod(_concentration_step)
+
+    @staticmethod
+    def reset1(e):
+        _deal(e, e.deck, e.down)
+        for i in range(e.obs.size):
+            e.up[i] = 0
+            e.obs[i] = e.down
+        e.turned = 0
+        e.waiting = False
+        e.found = 0
+
+    @staticmethod
+    def step1(e, a):
+        n = e.deck.size
+        if not e.waiting:  # turn the previous two cards back, unless they were a pair
+            for j in range(e.turned):
+                if not e.up[e.cards[j]]:
+                    e.obs[e.cards[j]] = e.down
+            e.turned = 0
+        e.cards[e.turned] = a
+        e.turned += 1
+        e.obs[a] = e.deck[a]
+        e.waiting = False
+        first = e.cards[0]
+        if e.up[a]:
+            e.reward = -1 / (2 * n) * e.turned  # a waiting first card is turned back too
+        elif e.turned == 1:
+            e.waiting = True
+        elif a != first and e.deck[a] == e.deck[first]:
+            e.up[a], e.up[first] = 1, 1
+            e.found += 2
+            e.reward = 1 / (n // 2)
+        else:
+            e.reward = -1 / (2 * n) * 2
+        e.terminated = e.found == n
+        e.truncated = e.t == 2 * n
 
     def build(self, decks, kind):
         kinds = _number_of('Concentration', kind, ('colors', 'ranks'))

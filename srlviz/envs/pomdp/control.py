@@ -47,23 +47,6 @@ def _pole_motion(x, velocity, angle, spin, push):
 
 _START = 0.05  # bound of each number at the start
 
-
-def _pole_reset(e):
-    for j in range(4):
-        e.state[j] = 2 * _START * random_float(e) - _START
-    for j in range(e.obs.size):
-        e.obs[j] = _seen_number(e, e.state[e.first[j]], j)
-
-
-def _pole_step(e, a):
-    s = e.state
-    s[0], s[1], s[2], s[3] = _pole_motion(s[0], s[1], s[2], s[3], a)
-    e.terminated = abs(s[0]) > 2.4 or abs(s[2]) > e.tilt
-    e.truncated = e.t >= e.length
-    e.reward = 1 / e.length
-    for j in range(e.obs.size):
-        e.obs[j] = _seen_number(e, s[e.shown[j]], j)
-
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #e39b4cf3
 def _kalman_update(z: np.ndarray, P: np.ndarray, H: np.ndarray, error: np.ndarray, noise: float) -> tuple:
     "Kalman update of an estimate (n,) and its covariance (n, n) by an innovation (k,); H (k, n)."
@@ -173,9 +156,24 @@ class PositionOnlyCartPole(POMDP):
     factor_notes = _POLE_NOTES
     action_names = ('left', 'right')
     keys = {'ArrowLeft': 0, 'ArrowRight': 1}
-    reset1 = staticmethod(_pole_reset)
-    step1 = staticmethod(_pole_step)
     settable = ('position', 'velocity')
+
+    @staticmethod
+    def reset1(e):
+        for j in range(4):
+            e.state[j] = 2 * _START * random_float(e) - _START
+        for j in range(e.obs.size):
+            e.obs[j] = _seen_number(e, e.state[e.first[j]], j)
+
+    @staticmethod
+    def step1(e, a):
+        s = e.state
+        s[0], s[1], s[2], s[3] = _pole_motion(s[0], s[1], s[2], s[3], a)
+        e.terminated = abs(s[0]) > 2.4 or abs(s[2]) > e.tilt
+        e.truncated = e.t >= e.length
+        e.reward = 1 / e.length
+        for j in range(e.obs.size):
+            e.obs[j] = _seen_number(e, s[e.shown[j]], j)
 
     def build(self, length, noise, shown):
         length = check_whole(length, 'length', 1, 10**9)
@@ -343,23 +341,8 @@ def _wrap_angle(angle):
 
 
 def _pendulum_show(e):
-    e.obs[0], e.obs[1] = _seen_number(e, math.cos(e.state[0]), 0), _seen_number(e, math.sin(e.state[0]), 1)
-
-
-def _pendulum_reset(e):
-    e.state[0], e.state[1] = (2 * random_float(e) - 1) * np.pi, 2 * random_float(e) - 1
-    _pendulum_show(e)
-
-
-def _pendulum_step(e, a):
-    angle = e.state[0]
-    spin = e.state[1]
-    torque = min(max(np.float32(a[0]), np.float32(-2)), np.float32(2))
-    cost = _wrap_angle(angle) ** e.two + 0.1 * spin**e.two + np.float32(0.001) * torque ** np.float32(e.two)
-    e.state[0], e.state[1] = _swing(angle, spin, torque)
-    e.reward = (8.1368022 - cost) / 8.1368022 / e.length
-    e.truncated = e.t >= e.length
-    _pendulum_show(e)
+    e.obs[0] = _seen_number(e, math.cos(e.state[0]), 0)
+    e.obs[1] = _seen_number(e, math.sin(e.state[0]), 1)
 
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #895f61fe
 _ROD = {'cosine': (1, ''), 'sine': (-1, '')}  # limits of gauges, units; counter-clockwise is to the left
@@ -411,8 +394,23 @@ class PositionOnlyPendulum(POMDP):
     factor_notes = {'angle': FactorNote('angle, 0 upright', 'rad'), 'spin': FactorNote('spin', 'rad/s')}
     keys = {'ArrowLeft': (2.0,), 'ArrowDown': (0.0,), 'ArrowRight': (-2.0,)}
     not_settable = 'a start with another angle in a later row changes the spin by rounding, and most have too much spin'
-    reset1 = staticmethod(_pendulum_reset)
-    step1 = staticmethod(_pendulum_step)
+
+    @staticmethod
+    def reset1(e):
+        e.state[0] = (2 * random_float(e) - 1) * np.pi
+        e.state[1] = 2 * random_float(e) - 1
+        _pendulum_show(e)
+
+    @staticmethod
+    def step1(e, a):
+        angle = e.state[0]
+        spin = e.state[1]
+        torque = min(max(np.float32(a[0]), np.float32(-2)), np.float32(2))
+        cost = _wrap_angle(angle) ** e.two + 0.1 * spin**e.two + np.float32(0.001) * torque ** np.float32(e.two)
+        e.state[0], e.state[1] = _swing(angle, spin, torque)
+        e.reward = (8.1368022 - cost) / 8.1368022 / e.length
+        e.truncated = e.t >= e.length
+        _pendulum_show(e)
 
     def build(self, length, noise):
         length = check_whole(length, 'length', 1, 10**9)

@@ -29,7 +29,9 @@ def _carve(e, grid, y, x):
     H, W = grid.shape
     carved = 0
     while True:
-        n, dy, dx = 0, 0, 0
+        n = 0
+        dy = 0
+        dx = 0
         for a in range(4):  # choose uniformly among the rooms that can be carved
             v, h = 2 * _STEPS[a, 0], 2 * _STEPS[a, 1]
             if 0 < y + v < H and 0 < x + h < W and grid[y + v, x + h] == _WALL:
@@ -295,26 +297,6 @@ class Labyrinth(POMDP):
         _draw_maze(panel, e)
         panel.caption(self.progress(e))
 
-# %% ../../../nbs/01_envs/pomdp/05_mazes.ipynb #591824f5
-def _explore_reset(e):
-    _new_maze(e)
-    free = 0
-    for cell in e.grid.flat:
-        free += cell == _FREE
-    e.left = free
-    e.gain = 1 / free
-    _observe(e, _NO_ACTION)
-
-
-def _explore_step(e, a):
-    e.reward = -1 / e.length
-    if _move(e, a):
-        e.reward = e.gain
-        e.left -= 1
-    _observe(e, a)
-    e.terminated = e.left == 0
-    e.truncated = e.t == e.length - 1
-
 # %% ../../../nbs/01_envs/pomdp/05_mazes.ipynb #9fdbd75e
 class LabyrinthExplore(Labyrinth):
     """Visit every cell of a maze while seeing only the nearest cells.
@@ -365,8 +347,26 @@ class LabyrinthExplore(Labyrinth):
         'medium': {'height': 15, 'width': 15, 'length': 1024},
         'hard': {'height': 19, 'width': 19, 'length': 1024},
     }
-    reset1 = staticmethod(_explore_reset)
-    step1 = staticmethod(_explore_step)
+
+    @staticmethod
+    def reset1(e):
+        _new_maze(e)
+        free = 0
+        for cell in e.grid.flat:
+            free += cell == _FREE
+        e.left = free
+        e.gain = 1 / free
+        _observe(e, _NO_ACTION)
+
+    @staticmethod
+    def step1(e, a):
+        e.reward = -1 / e.length
+        if _move(e, a):
+            e.reward = e.gain
+            e.left -= 1
+        _observe(e, a)
+        e.terminated = e.left == 0
+        e.truncated = e.t == e.length - 1
 
     def build(self, height, width, length):
         fields = super().build(height, width, length)
@@ -392,7 +392,8 @@ def _fill_distances(e):
     queue[0, 0], queue[0, 1] = e.goal[0], e.goal[1]
     way[:] = -1
     way[e.goal[0], e.goal[1]] = 0
-    n, i = 1, 0
+    n = 1
+    i = 0
     while i < n:
         for d in range(4):
             y, x = queue[i, 0] + _STEPS[d, 0], queue[i, 1] + _STEPS[d, 1]
@@ -401,23 +402,6 @@ def _fill_distances(e):
                 queue[n, 0], queue[n, 1] = y, x
                 n += 1
         i += 1
-
-
-def _escape_reset(e):
-    _new_maze(e)
-    e.grid[e.goal[0], e.goal[1]] = _GOAL
-    _fill_distances(e)
-    _observe(e, _NO_ACTION)
-
-
-def _escape_step(e, a):
-    _move(e, a)
-    e.reward = -1 / e.length
-    e.terminated = e.grid[e.y, e.x] == _GOAL
-    if e.terminated:
-        e.reward += 1
-    _observe(e, a)
-    e.truncated = e.t == e.length - 1
 
 # %% ../../../nbs/01_envs/pomdp/05_mazes.ipynb #9d8297f2
 def _downhill(way: np.ndarray, y: int, x: int) -> int:
@@ -481,8 +465,23 @@ class LabyrinthEscape(Labyrinth):
         'goal_row': FactorNote('row of the goal'),
         'goal_column': FactorNote('column of the goal'),
     }
-    reset1 = staticmethod(_escape_reset)
-    step1 = staticmethod(_escape_step)
+
+    @staticmethod
+    def reset1(e):
+        _new_maze(e)
+        e.grid[e.goal[0], e.goal[1]] = _GOAL
+        _fill_distances(e)
+        _observe(e, _NO_ACTION)
+
+    @staticmethod
+    def step1(e, a):
+        _move(e, a)
+        e.reward = -1 / e.length
+        e.terminated = e.grid[e.y, e.x] == _GOAL
+        if e.terminated:
+            e.reward += 1
+        _observe(e, a)
+        e.truncated = e.t == e.length - 1
 
     def build(self, height, width, length):
         fields = super().build(height, width, length)
