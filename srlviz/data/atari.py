@@ -254,7 +254,16 @@ _WORK_FOLDER = re.compile('srlviz-record-[0-9a-f]{12}')
 @contextmanager
 def _work_folder() -> Iterator[Path]:
     "A temporary folder for one recording; without a runtime folder for locks, a killed process leaves it behind"
-    _remove_stale_work_folders()
+    with suppress(OSError):
+        for lock in runtime_folder().glob('srlviz-record-*.lock'):
+            with suppress(OSError, ValueError), open_lock(lock) as f:
+                if not lock_file(f):  # its process is alive
+                    continue
+                stale = Path(os.fsdecode(f.read(4096)))
+                if _is_work_folder(stale):
+                    shutil.rmtree(stale, ignore_errors=True)
+                if not _is_work_folder(stale):
+                    lock.unlink()
     folder = Path(tempfile.gettempdir()).absolute() / f'srlviz-record-{uuid.uuid4().hex[:12]}'
     with ExitStack() as stack:
         with suppress(OSError):
@@ -283,20 +292,6 @@ def _locked(folder: Path) -> Iterator[None]:
                 lock.unlink(missing_ok=True)
     finally:
         new.unlink(missing_ok=True)
-
-
-def _remove_stale_work_folders() -> None:
-    "Remove the work folders of this user's killed processes, whose locks nobody holds"
-    with suppress(OSError):
-        for lock in runtime_folder().glob('srlviz-record-*.lock'):
-            with suppress(OSError, ValueError), open_lock(lock) as f:
-                if not lock_file(f):
-                    continue
-                folder = Path(os.fsdecode(f.read(4096)))
-                if _is_work_folder(folder):
-                    shutil.rmtree(folder, ignore_errors=True)
-                if not _is_work_folder(folder):
-                    lock.unlink()
 
 
 def _is_work_folder(folder: Path) -> bool:
@@ -506,7 +501,16 @@ def record_atari(
         make_folder(out)
         with only_writer(out, is_finished):
             if not is_finished(out):
-                _to_folder(out, request, policy, n_jobs, progress)
+                _check_folder(out, request)  # again, after waiting for the lock
+                write_request(out, request)
+                _play(request, policy, n_jobs, progress, out)
+                finish_recording(
+                    out,
+                    name=request['game'],
+                    hz=60 / request['frame_skip'],
+                    factors=pd.DataFrame([f.stored() for f in _factors(request)]),
+                    meta=_meta(request),
+                )
     return _check_same_recording(load_recording(out), request, out)
 
 # %% ../../nbs/02_data/00_atari.ipynb #f440e34f
@@ -545,61 +549,47 @@ def _to_memory(request, policy, n_jobs, progress):
             episodes.append(_episode(addresses, {k: v[a:b] for k, v in rows.items()}, ended, key))
     return Recording(episodes, request['game'], 60 / request['frame_skip'], _factors(request), meta=_meta(request))
 
-
-def _to_folder(out, request, policy, n_jobs, progress):
-    "Record to a folder, and finish it"
-    _check_folder(out, request)  # again, after waiting for the lock
-    write_request(out, request)
-    _play(request, policy, n_jobs, progress, out)
-    finish_recording(
-        out,
-        name=request['game'],
-        hz=60 / request['frame_skip'],
-        factors=pd.DataFrame([f.stored() for f in _factors(request)]),
-        meta=_meta(request),
-    )
-
 # %% ../../nbs/02_data/00_atari.ipynb #377bc123
 def _request(game, steps, policy, seed, n_streams, version, protocol, ram=None):
     "Check the arguments of record_atari; return them as plain JSON"
-    game, version = game_name(game), str(version)
+    game = game_name(game)
+    version = str(version)
     annotations(version, game)  # raises for an unknown game or version
-    for name, value in dict(steps=steps, n_streams=n_streams).items():
-        check_whole(value, name, 1)
+    check_whole(steps, 'steps', 1)
+    check_whole(n_streams, 'n_streams', 1)
     if n_streams > 99:
         raise ValueError(f"n_streams must be at most 99, because names of episodes have two digits; got {n_streams}")
     check_whole(seed, 'seed')
     _check_policy(policy, game)
     protocol = _check_protocol(protocol)
-    request = dict(
-        game=game,
-        rom=rom_name(game),
-        rom_md5=hashlib.md5(rom_path(game).read_bytes()).hexdigest(),
-        steps=int(steps),
-        policy=policy_identity(policy),
-        seed=int(seed),
-        version=version,
-        frame_skip=4,
-        n_streams=int(n_streams),
-    )
+    request = {
+        'game': game,
+        'rom': rom_name(game),
+        'rom_md5': hashlib.md5(rom_path(game).read_bytes()).hexdigest(),
+        'steps': int(steps),
+        'policy': policy_identity(policy),
+        'seed': int(seed),
+        'version': version,
+        'frame_skip': 4,
+        'n_streams': int(n_streams),
+    }
     if request['policy'] != 'random':
         request['seeded'] = 'each life'  # older recordings, seeded once per stream, can't be resumed to the same bits
     if protocol != 'fixed':
         request['protocol'] = protocol
     if ram:
-        request['ram'] = _held_bytes(ram, _addresses(request))
+        addresses = _addresses(request)
+        held = {}
+        for variable, value in ram.items():
+            if isinstance(variable, str) and variable not in addresses:
+                raise unknown('variable of ram', variable, addresses)
+            if isinstance(variable, str):
+                address = addresses[variable]
+            else:
+                address = check_whole(variable, 'an address of ram', 0, 127)
+            held[str(address)] = check_whole(value, f'ram[{variable!r}]', 0, 255)
+        request['ram'] = held
     return request
-
-
-def _held_bytes(ram, addresses) -> dict[str, int]:
-    "Convert variable or address -> value to address (as text) -> value"
-    held = {}
-    for name, value in ram.items():
-        if isinstance(name, str) and name not in addresses:
-            raise unknown('variable of ram', name, addresses)
-        address = addresses[name] if isinstance(name, str) else check_whole(name, 'an address of ram', 0, 127)
-        held[str(address)] = check_whole(value, f'ram[{name!r}]', 0, 255)
-    return held
 
 
 def _check_policy(policy, game: str):
@@ -644,12 +634,12 @@ def _meta(request):
     columns = [*PIXEL_COLUMNS]
     if located['when'].any():
         columns.append('when')
-    return request | dict(
-        protocol=request.get('protocol', 'fixed'),
-        actions=list(action_names(request['game'])),
-        packages={p: installed(p) for p in ('ale-py', 'numpy')},
-        pixels=json.loads(located[columns].to_json(orient='records')),
-    )
+    return request | {
+        'protocol': request.get('protocol', 'fixed'),
+        'actions': list(action_names(request['game'])),
+        'packages': {p: installed(p) for p in ('ale-py', 'numpy')},
+        'pixels': json.loads(located[columns].to_json(orient='records')),
+    }
 
 
 def _factors(request):
@@ -699,7 +689,8 @@ def _check_same_recording(recording, request, out):
 def _check_same(stored, request, out, keys):
     "Raise a ValueError if the stored arguments differ from the requested ones"
     defaults = {'protocol': 'fixed', 'ram': {}}  # a stored request omits these
-    stored, request = defaults | stored, defaults | request
+    stored = defaults | stored
+    request = defaults | request
     compared = {*keys, *defaults}
     pairs = {k: (stored.get(k), request[k]) for k in request if k in compared}
     check_same_request(out, 'recording', pairs, 'give another folder, or the same arguments')
@@ -783,7 +774,7 @@ def game_returns(recording: Recording) -> pd.DataFrame:
     rows = []
     for e in recording:
         stream, game = _stream_and_game(e.name)
-        rows.append(dict(stream=stream, game=game, steps=len(e), reward=float(np.sum(e.rewards))))
+        rows.append({'stream': stream, 'game': game, 'steps': len(e), 'reward': float(np.sum(e.rewards))})
     games = pd.DataFrame(rows).groupby(['stream', 'game'], as_index=False)
     table = games.agg(episodes=('steps', 'size'), steps=('steps', 'sum'), reward=('reward', 'sum'))
     return table.assign(finished=table['game'] < table.groupby('stream')['game'].transform('max'))
@@ -814,7 +805,7 @@ def play_games(game: str, policy='random', games: int = 10, seed: int = 0, progr
             bar.update(n_finished - bar.n)
             if finished:
                 break
-    return pd.DataFrame(dict(game=range(games), steps=totals[:games, 0].astype(int), reward=totals[:games, 1]))
+    return pd.DataFrame({'game': range(games), 'steps': totals[:games, 0].astype(int), 'reward': totals[:games, 1]})
 
 # %% ../../nbs/02_data/00_atari.ipynb #23444d21
 _SHORT_STEPS = 64  # batch size of the paper's code, which drops shorter episodes
@@ -845,9 +836,9 @@ def split_episodes(
                 f"{len(fractions)} splits; record more, or use protocol='fixed'"
             )
         steps = recording.n_steps - int(recording.lengths[keep].sum())
-        lost = dict(episodes=len(recording) - len(keep), steps=steps)
+        dropped = {'episodes': len(recording) - len(keep), 'steps': steps}
         recording = recording[keep]
-        recording.meta = recording.meta | dict(dropped=lost)
+        recording.meta = recording.meta | {'dropped': dropped}
     split = recording.with_split(seed, **fractions)  # checks the fractions
     if not _is_paper(protocol, 'order'):
         return split
@@ -896,10 +887,10 @@ def prune_factors(
                 f"no factor of {recording.name or 'the recording'} reaches {threshold} nats; the largest is "
                 f"{entropy.idxmax()} with {entropy.max():.2f}"
             )
-        record = dict(kept=kept, entropy=entropy.round(4).to_dict(), threshold=threshold)
+        record = {'kept': kept, 'entropy': entropy.round(4).to_dict(), 'threshold': threshold}
         if file is not None:
             make_folder(Path(file).parent)
-            write_json(Path(file), record | dict(game=recording.name, version=recording.meta.get('version')))
+            write_json(Path(file), record | {'game': recording.name, 'version': recording.meta.get('version')})
     kept = [f for f in recording.factors if f.name in record['kept']]
     return recording.replace(factors=kept, meta=recording.meta | record)
 
@@ -914,7 +905,7 @@ _KEPT_FIELDS = {
 def _read_kept_factors(recording, threshold, file):
     "Read a stored list of factors; raises a ValueError if it is of another game or threshold"
     record = check_fields(read_json(file, 'a list of kept factors'), _KEPT_FIELDS, file)
-    expected = dict(threshold=threshold, game=recording.name, version=recording.meta.get('version'))
+    expected = {'threshold': threshold, 'game': recording.name, 'version': recording.meta.get('version')}
     faults = [f"{k}={record.get(k)!r}, not {v!r}" for k, v in expected.items() if record.get(k) != v]
     names = [f.name for f in recording.factors]
     missing = [v for v in record['kept'] if v not in names]
@@ -944,7 +935,9 @@ def drop_duplicates(recording: Recording) -> Recording:
     for e, s in zip(recording, recording.split):
         if s in ('probe', 'valid'):
             train_hashes.update(_frame_hashes(e.obs['frame']))
-    episodes, split, n_dropped = [], [], 0
+    episodes = []
+    split = []
+    n_dropped = 0
     for e, s in zip(recording, recording.split):
         if s == 'test':
             n = len(e)
@@ -958,7 +951,7 @@ def drop_duplicates(recording: Recording) -> Recording:
         split.append(s)
     if 'test' in recording.split and 'test' not in split:
         raise ValueError("every frame of the split 'test' also occurs in probe, valid; record more")
-    return recording.replace(episodes=episodes, split=split, meta=recording.meta | dict(duplicates=n_dropped))
+    return recording.replace(episodes=episodes, split=split, meta=recording.meta | {'duplicates': n_dropped})
 
 
 def _rows_of(e: Episode, rows: np.ndarray) -> Episode:

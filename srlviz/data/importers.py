@@ -43,7 +43,11 @@ def _stack_steps(steps: Sequence[Mapping]) -> dict[str, np.ndarray]:
             )
     rows = list(steps)
     if any(isinstance(step.get('factors'), Mapping) for step in steps):
-        rows = [_factors_of_info(step) for step in steps]
+        rows = [dict(info.get('factors') or {}) for info in steps]
+        for row, info in zip(rows, steps):
+            if '_factors' in info:  # a mask of all of them
+                for k in [*row]:
+                    row.setdefault(f'_{k}', info['_factors'])
     names = dict.fromkeys(k for row in rows for k in row)
     if rows and not names:
         raise ValueError(f"the factors of all {len(rows)} steps are empty; leave out factors=")
@@ -59,15 +63,6 @@ def _stack_steps(steps: Sequence[Mapping]) -> dict[str, np.ndarray]:
             raise ValueError(f"the factor {k!r:.80} changes its shape: {shapes} (shape: first step)")
         stacked[k] = np.ma.stack([np.ones(*shapes, bool) if v is None else np.ma.asanyarray(v) for v in values])
     return stacked
-
-
-def _factors_of_info(info: Mapping) -> dict:
-    "The factors in an info, with masks"
-    factors = dict(info.get('factors') or {})
-    if '_factors' in info:
-        for k in [*factors]:
-            factors.setdefault(f'_{k}', info['_factors'])
-    return factors
 
 
 def _absent_factor(name: str, t: int, i: int) -> ValueError:
@@ -600,7 +595,7 @@ def load_minari(dataset, *, factors: Sequence[str] | None = None, name: str = ''
     """
     dataset = _open_minari(dataset)
     spec = getattr(dataset.spec, 'env_spec', None)
-    meta = dict(minari=dataset.spec.dataset_id, environment=getattr(spec, 'id', None))
+    meta = {'minari': dataset.spec.dataset_id, 'environment': getattr(spec, 'id', None)}
     return Recording(_MinariEpisodes(dataset, factors), name or dataset.spec.dataset_id, meta=meta)
 
 # %% ../../nbs/02_data/02_importers.ipynb #489311c4
@@ -609,21 +604,20 @@ _VIDEO_PATH = 'videos/{}/chunk-{:03d}/file-{:03d}.mp4'
 _INDEX_COLUMNS = ('timestamp', 'frame_index', 'episode_index', 'index', 'task_index')
 
 
-_INFO = dict(
-    codebase_version=TEXT,
-    fps=(lambda x: is_real(x) and x > 0, 'a number above 0'),
-    features=TABLE,
-    total_episodes=COUNT,
-    total_frames=COUNT,
-)
-
-
-_FEATURE = dict(
-    dtype=TEXT,
-    shape=(lambda x: isinstance(x, list) and len(x) < 8 and all(is_whole(n, 1) for n in x), 'a list of whole numbers'),
-)
-
-
+_INFO = {
+    'codebase_version': TEXT,
+    'fps': (lambda x: is_real(x) and x > 0, 'a number above 0'),
+    'features': TABLE,
+    'total_episodes': COUNT,
+    'total_frames': COUNT,
+}
+_FEATURE = {
+    'dtype': TEXT,
+    'shape': (
+        lambda x: isinstance(x, list) and len(x) < 8 and all(is_whole(n, 1) for n in x),
+        'a list of whole numbers',
+    ),
+}
 _DTYPES = ('bool', 'float16', 'float32', 'float64', *(f'{u}int{b}' for u in ('', 'u') for b in (8, 16, 32, 64)))
 
 
@@ -764,7 +758,8 @@ class _LeRobotTables:
         "Read a column of an episode, (n, ...); with `gaps`, floats without a value are NaN"
         chunk, file, n = (int(row[x]) for x in ('data/chunk_index', 'data/file_index', 'length'))
         first, table = self._rows(chunk, file)
-        shape, dtype = self.features[k]['shape'], self.features[k]['dtype']
+        shape = self.features[k]['shape']
+        dtype = self.features[k]['dtype']
         with reading(inside(self.root, _DATA_PATH.format(chunk, file)), 'a table of a LeRobot data set'):
             values = table[k].slice(int(row['dataset_from_index']) - first, n).combine_chunks()
             while pa.types.is_nested(values.type):
@@ -807,7 +802,9 @@ class _LeRobotEpisodes(Sequence):
 
     def __getitem__(self, i):
         row = self.table.iloc[int(i)]
-        obs, steps, factors = {}, {}, {}
+        obs = {}
+        steps = {}
+        factors = {}
         for k, (group, short) in self.columns.items():
             if group == 'video':
                 obs[short] = lambda k=k: self._frames(row, k)
@@ -901,14 +898,15 @@ def load_lerobot(path: str | Path, *, factors: Sequence[str] | None = None, name
     facts_path = inside(root, 'meta/srlviz.json')
     if facts_path.exists():
         facts = read_json(facts_path, 'the metadata of a recording')
-        check_fields(facts, dict(name=TEXT, meta=TABLE, factors=LIST), facts_path)
-        check_fields({'columns': [], **facts['meta']}, dict(columns=TEXTS), f'{facts_path}: meta')
+        check_fields(facts, {'name': TEXT, 'meta': TABLE, 'factors': LIST}, facts_path)
+        check_fields({'columns': [], **facts['meta']}, {'columns': TEXTS}, f'{facts_path}: meta')
     with reading(facts_path if facts else root / 'meta' / 'info.json', 'a LeRobot data set'):
         described = [Factor(**f) for f in facts.get('factors', [])]
-        meta = dict(facts.get('meta', {}), lerobot=info['codebase_version'])
-        if names := _state_names(info['features']):
+        meta = facts.get('meta', {}) | {'lerobot': info['codebase_version']}
+        names = _state_names(info['features'])
+        if names:
             meta.setdefault('columns', names)
-        split = table['split'].tolist() if 'split' in table else None
+        split = table['split'].tolist() if 'split' in table else []
         split = split if split and {*split} <= {*SPLITS, ''} else None
         factors = describe_factors(episodes, described)
         return Recording(episodes, name or str(facts.get('name') or root.name), info['fps'], factors, split, meta)

@@ -63,13 +63,13 @@ def _feature(name: str, a, names: Sequence[str] | None) -> dict:
         check_name(name, 'the name of a video')
         if a.ndim != 4 or a.shape[3] not in (1, 3):
             raise ValueError(f"frames {name!r} must be (T, H, W, 1 or 3), got {a.shape}")
-        return dict(dtype='video', shape=[*a.shape[1:3], 3], names=['height', 'width', 'channels'])
+        return {'dtype': 'video', 'shape': [*a.shape[1:3], 3], 'names': ['height', 'width', 'channels']}
     if a.ndim > 2:
         raise ValueError(
             f"{name!r} is {a.shape}; LeRobot takes numbers, vectors and video: leave it out, or flatten it to (T, n)"
         )
     dtype = 'string' if a.dtype.kind == 'U' else str(a.dtype)
-    return dict(dtype=dtype, shape=[*(a.shape[1:] or [1])], names=names)
+    return {'dtype': dtype, 'shape': [*(a.shape[1:] or [1])], 'names': names}
 
 
 def _features(recording: Recording) -> dict[str, dict]:
@@ -85,21 +85,23 @@ def _features(recording: Recording) -> dict[str, dict]:
             raise ValueError(f"recording.meta['columns'] has {len(names)} names for {a.shape[1]} sensors")
         features[k] = _feature(k, a, names)
     for k, dtype in _INDEX_TYPES.items():
-        features[k] = dict(dtype=dtype, shape=[1], names=None)
+        features[k] = {'dtype': dtype, 'shape': [1], 'names': None}
     return features
 
 # %% ../../nbs/02_data/04_lerobot.ipynb #30730890
-_LEROBOT = dict(
-    data='data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet',
-    video='videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4',
-    episodes='meta/episodes/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet',
-)
-_CHUNK, _DATA_MB, _VIDEO_MB = 1000, 100, 200
+_LEROBOT = {
+    'data': 'data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet',
+    'video': 'videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4',
+    'episodes': 'meta/episodes/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet',
+}
+_CHUNK = 1000
+_DATA_MB = 100
+_VIDEO_MB = 200
 
 
 def _indices(n: int) -> dict[str, int]:
     "Chunk and file index of the n-th file"
-    return dict(chunk_index=n // _CHUNK, file_index=n % _CHUNK)
+    return {'chunk_index': n // _CHUNK, 'file_index': n % _CHUNK}
 
 
 class _TableWriter:
@@ -176,7 +178,7 @@ class _VideoWriter:
                 self.container.mux(packets)
             self.n_frames += len(block)
             colours = merge_moments(colours, moments(block[::10].reshape(-1, 3) / 255))
-        seconds = dict(from_timestamp=start / self.fps, to_timestamp=self.n_frames / self.fps)
+        seconds = {'from_timestamp': start / self.fps, 'to_timestamp': self.n_frames / self.fps}
         indices = _indices(self.n)
         if self.n_bytes >= self.max_bytes:
             self.close()
@@ -235,11 +237,18 @@ class _EpisodeWriter:
         n = len(e)
         i = len(self.rows)
         arrays = {k: _array(e, source) for k, source in self.sources.items()}
-        columns = {k: np.asarray(v) for k, v in arrays.items() if k not in self.videos} | self._index_columns(n, i)
+        columns = {k: np.asarray(v) for k, v in arrays.items() if k not in self.videos}
+        columns |= {
+            'timestamp': (np.arange(n) / self.fps).astype(np.float32),
+            'frame_index': np.arange(n),
+            'episode_index': np.full(n, i),
+            'index': self.n_steps + np.arange(n),
+            'task_index': np.zeros(n, np.int64),
+        }
         indices = self.tables.add(to_arrow({k: v.reshape(-1) if v[0].size == 1 else v for k, v in columns.items()}))
-        row = dict(episode_index=i, tasks=[self.task], length=n)
+        row = {'episode_index': i, 'tasks': [self.task], 'length': n}
         row |= {f'data/{k}': v for k, v in indices.items()}
-        row |= dict(dataset_from_index=self.n_steps, dataset_to_index=self.n_steps + n)
+        row |= {'dataset_from_index': self.n_steps, 'dataset_to_index': self.n_steps + n}
         parts = {k: moments(v.reshape(n, -1)) for k, v in columns.items() if v.dtype.kind in 'fiub'}
         for k, video in self.videos.items():
             position, parts[k] = video.add(arrays[k])
@@ -247,21 +256,11 @@ class _EpisodeWriter:
         for k, stats in self._stats(parts).items():
             row |= {f'stats/{k}/{name}': v for name, v in stats.items()}
         row |= {'meta/episodes/chunk_index': 0, 'meta/episodes/file_index': 0}
-        row |= dict(name=e.name, split=split, ended=e.ended)
+        row |= {'name': e.name, 'split': split, 'ended': e.ended}
         row |= {f'factor/{k}': np.asarray(v).item() for k, v in e.factors.items() if not v.shape}
         self.rows.append(row)
         self.n_steps += n
         self.moments = {k: merge_moments(self.moments.get(k), m) for k, m in parts.items()}
-
-    def _index_columns(self, n: int, i: int) -> dict[str, np.ndarray]:
-        "The columns that index the n rows of episode i"
-        return dict(
-            timestamp=(np.arange(n) / self.fps).astype(np.float32),
-            frame_index=np.arange(n),
-            episode_index=np.full(n, i),
-            index=self.n_steps + np.arange(n),
-            task_index=np.zeros(n, np.int64),
-        )
 
     def _stats(self, parts: Mapping[str, dict]) -> dict[str, dict]:
         pixels = {k: int(np.prod(self.features[k]['shape'][:2])) for k in self.videos}
@@ -293,35 +292,22 @@ def _info(root: Path, writer: _EpisodeWriter) -> dict:
     features = dict(writer.features)
     for k in writer.videos:
         path = root / _LEROBOT['video'].format(video_key=k, **_indices(0))
-        features[k] = features[k] | dict(info=_video_info(path))
-    return dict(
-        codebase_version='v3.0',
-        robot_type=None,
-        total_episodes=len(writer.rows),
-        total_frames=writer.n_steps,
-        total_tasks=1,
-        chunks_size=_CHUNK,
-        data_files_size_in_mb=writer.data_mb,
-        video_files_size_in_mb=writer.video_mb,
-        fps=writer.fps,
-        splits={'train': f'0:{len(writer.rows)}'},
-        data_path=_LEROBOT['data'],
-        video_path=_LEROBOT['video'] if writer.videos else None,
-        features=features,
-    )
-
-
-def _write_meta(root: Path, recording: Recording, writer: _EpisodeWriter) -> None:
-    "Write meta/, after all episodes"
-    table = root / _LEROBOT['episodes'].format(**_indices(0))
-    table.parent.mkdir(parents=True)
-    pq.write_table(pa.Table.from_pylist(writer.rows), table)
-    tasks = pd.DataFrame({'task_index': [0]}, index=pd.Index([writer.task], name='task'))
-    tasks.to_parquet(root / 'meta' / 'tasks.parquet')
-    write_json(root / 'meta' / 'stats.json', writer.stats())
-    write_json(root / 'meta' / 'info.json', _info(root, writer))
-    facts = dict(name=recording.name, meta=recording.meta, factors=recording.factor_table.to_dict('records'))
-    write_json(root / 'meta' / 'srlviz.json', facts)
+        features[k] = features[k] | {'info': _video_info(path)}
+    return {
+        'codebase_version': 'v3.0',
+        'robot_type': None,
+        'total_episodes': len(writer.rows),
+        'total_frames': writer.n_steps,
+        'total_tasks': 1,
+        'chunks_size': _CHUNK,
+        'data_files_size_in_mb': writer.data_mb,
+        'video_files_size_in_mb': writer.video_mb,
+        'fps': writer.fps,
+        'splits': {'train': f'0:{len(writer.rows)}'},
+        'data_path': _LEROBOT['data'],
+        'video_path': _LEROBOT['video'] if writer.videos else None,
+        'features': features,
+    }
 
 # %% ../../nbs/02_data/04_lerobot.ipynb #f2d95b3a
 def check_recording(recording: Recording, function: str) -> None:
@@ -368,10 +354,23 @@ def export_lerobot(
     if not recording.hz or recording.hz != int(recording.hz):
         raise ValueError(f"LeRobot needs a whole number of rows per second, got hz={recording.hz}")
     task = task or recording.name or 'recording'
-    sources, features = _sources(recording[0]), _features(recording)
+    sources = _sources(recording[0])
+    features = _features(recording)
     with atomic_folder(path) as root:
         with _EpisodeWriter(root, sources, features, int(recording.hz), task, data_mb, video_mb) as writer:
             for i, e in enumerate(Bar(recording, desc=path.name, unit='episode', disable=not progress)):
                 writer.add(e, str(recording.split[i]))
-        _write_meta(root, recording, writer)
+        table = root / _LEROBOT['episodes'].format(**_indices(0))
+        table.parent.mkdir(parents=True)
+        pq.write_table(pa.Table.from_pylist(writer.rows), table)
+        tasks = pd.DataFrame({'task_index': [0]}, index=pd.Index([task], name='task'))
+        tasks.to_parquet(root / 'meta' / 'tasks.parquet')
+        write_json(root / 'meta' / 'stats.json', writer.stats())
+        write_json(root / 'meta' / 'info.json', _info(root, writer))
+        facts = {
+            'name': recording.name,
+            'meta': recording.meta,
+            'factors': recording.factor_table.to_dict('records'),
+        }
+        write_json(root / 'meta' / 'srlviz.json', facts)
     return path

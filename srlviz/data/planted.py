@@ -146,7 +146,7 @@ def planted(plan: Plan = Plan(), seed: int = 0) -> Recording:
         factors[f'copy {i}'] = 10 * i - 3 * z[:, 0]
     about = [Factor(name, kind='continuous') for name in factors]
     factors['class'] = (z[:, -1] > norm.ppf(1 - plan.share)).astype(int)
-    recording = Recording.from_arrays(dict(codes=codes), episode=episode, factors=factors, about=about, name='planted')
+    recording = Recording.from_arrays({'codes': codes}, episode=episode, factors=factors, about=about, name='planted')
     recording = recording.with_split(seed, probe=0.6, valid=0.2, test=0.2)
     if not (plan.outlier or plan.glitch):
         return recording
@@ -156,7 +156,7 @@ def planted(plan: Plan = Plan(), seed: int = 0) -> Recording:
     wrong_codes = episodes[k].obs['codes'] + plan.outlier * first_row[:, None]
     wrong_factors = {name: episodes[k].factors[name] + plan.glitch * first_row for name in factors if name != 'class'}
     wrong_factors = dict(episodes[k].factors) | wrong_factors
-    episodes[k] = episodes[k].replace(obs=dict(codes=wrong_codes), factors=wrong_factors)
+    episodes[k] = episodes[k].replace(obs={'codes': wrong_codes}, factors=wrong_factors)
     return recording.replace(episodes=episodes)
 
 # %% ../../nbs/02_data/06_planted.ipynb #4acd39b6

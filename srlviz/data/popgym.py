@@ -80,14 +80,15 @@ def record_episodes(
     before = np.concatenate([r[:-1] for r in histories])
     vectors = flattened(task.observation_space, task.obs_of(before), (len(before),))
     columns = spread_factors(task.factors_of(before))
-    stop, frame_shape = 0, None
+    stop = 0
+    frame_shape = None
     for records, name in zip(histories, names):
         start, stop = stop, stop + len(records) - 1
         after = records[1:]
         actions = after['action'][:, 0] if task.act_layout.scalar else after['action']
         factors = {k: v[start:stop].copy() for k, v in columns.items()}
         ended = 'terminated' if after['terminated'][-1] else 'truncated'
-        obs = dict(vector=vectors[start:stop].copy())
+        obs = {'vector': vectors[start:stop].copy()}
         if frames:
             obs['frame'] = DrawnFrames(task, records[:-1].copy(), reveal=reveal, shape=frame_shape)
             frame_shape = obs['frame'].shape[1:]

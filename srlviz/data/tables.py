@@ -118,7 +118,8 @@ _BLOCK = 2**22  # bytes that Arrow reads at once; no row is longer
 
 def _read_cells(text: str, layout: _Layout, path: Path) -> list[pa.ChunkedArray]:
     "Texts of each column, null where a cell is empty; [] without rows"
-    sep, body = layout.sep, text[layout.start :].rstrip(' \n')
+    sep = layout.sep
+    body = text[layout.start :].rstrip(' \n')
     if not body:
         return []
     is_quoted = '"' in body
@@ -187,7 +188,8 @@ class _Format(NamedTuple):
     @property
     def pattern(self) -> str:
         "Regular expression of a number"
-        whole, point = '[0-9]+', f'[{self.decimal}]'
+        whole = '[0-9]+'
+        point = f'[{self.decimal}]'
         if self.thousands:
             mark = f'[{self.marks}]'
             whole = f'([0-9]+|[1-9][0-9]{{0,2}}({mark}[0-9]{{{self.group}}})*{mark}[0-9]{{3}})'
@@ -615,7 +617,8 @@ def read_tables(
     """
     paths = [Path(path) for path in paths]
     marks = _Marks(sep, decimal, thousands)
-    read, by_decimal = [], {}
+    read = []
+    by_decimal = {}
     for path in paths:
         table, shown = _read(path, marks, {*literal}, {*factors})
         if read and [*table] != [*read[0]]:

@@ -247,20 +247,17 @@ def _row_faults(row: dict) -> Iterator[tuple[str, str]]:
             yield 'when', 'when decides about a mapping to pixels, and there is none'
 
 # %% ../../nbs/01_envs/00_atari.ipynb #52462c45
-def _plain_name(game) -> str:
-    try:
-        return game_name(game)
-    except ValueError:
-        return str(game)
-
-
 def _table_faults(table: pd.DataFrame) -> Iterator[tuple[int, str, str]]:
     "Row, column and description of each fault in a complete table"
     seen = set()
     for i, row in enumerate(table.to_dict('records')):
         for column, fault in _row_faults(row):
             yield i, column, fault[:300]
-        key = (_plain_name(row['game']), row['variable'])
+        try:
+            game = game_name(row['game'])
+        except ValueError:
+            game = str(row['game'])
+        key = (game, row['variable'])
         if key in seen:
             yield i, 'variable', f"{row['game']} {row['variable']}: twice in the table"[:300]
         seen.add(key)
@@ -593,7 +590,13 @@ class AtariFactors(gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):
 
     def __init__(self, env: gymnasium.Env, version: str = 'fixed'):
         if isinstance(env, gymnasium.vector.VectorEnv):
-            raise ValueError(_vector_message(env))
+            example = (
+                "gymnasium.make_vec('ALE/Pong-v5', num_envs=8, vectorization_mode='async', wrappers=[AtariFactors])"
+            )
+            if type(env.unwrapped).__name__ == 'AtariVectorEnv':
+                reason = "ale-py's AtariVectorEnv gives no access to RAM, so its variables cannot be read"
+                raise ValueError(f"{reason}; use {example}, or record_atari")
+            raise ValueError(f"AtariFactors wraps one environment, not {env}; wrap each of them: {example}")
         gymnasium.utils.RecordConstructorArgs.__init__(self, version=version)
         gymnasium.Wrapper.__init__(self, env)
         base = env.unwrapped
@@ -620,12 +623,3 @@ class AtariFactors(gymnasium.Wrapper, gymnasium.utils.RecordConstructorArgs):
     def step(self, action):
         obs, reward, terminated, truncated, info = self.env.step(action)
         return obs, reward, terminated, truncated, info | {'factors': self.factors()}
-
-# %% ../../nbs/01_envs/00_atari.ipynb #3f829606
-def _vector_message(env) -> str:
-    "Error message for a vector environment"
-    example = "gymnasium.make_vec('ALE/Pong-v5', num_envs=8, vectorization_mode='async', wrappers=[AtariFactors])"
-    if type(env.unwrapped).__name__ == 'AtariVectorEnv':
-        reason = "ale-py's AtariVectorEnv gives no access to RAM, so its variables cannot be read"
-        return f"{reason}; use {example}, or record_atari"
-    return f"AtariFactors wraps one environment, not {env}; wrap each of them: {example}"

@@ -311,7 +311,7 @@ def predict_region(recording: Recording, box: Sequence[int], *, seed: int = 0) -
     labels = _labels(meta.get('game'), meta.get('version', 'fixed'))
     name = dict(zip(labels['address'], labels['variable']))
     names = [name.get(a, '') for a in range(len(scores))]
-    table = pd.DataFrame(dict(address=range(len(scores)), variable=names, r2=np.float64(scores)))
+    table = pd.DataFrame({'address': range(len(scores)), 'variable': names, 'r2': np.float64(scores)})
     return table.sort_values('r2', ascending=False, kind='stable', ignore_index=True)
 
 

@@ -122,8 +122,12 @@ class AnyWrapper:
         super().__init_subclass__(**kwargs)
         if issubclass(cls, (_SingleWrapper, _VectorWrapper)):
             return
-        for name, base in dict(Single=_SingleWrapper, Vector=_VectorWrapper).items():
-            namespace = dict(__module__=cls.__module__, __qualname__=f'{cls.__qualname__}.{name}', __doc__=cls.__doc__)
+        for name, base in {'Single': _SingleWrapper, 'Vector': _VectorWrapper}.items():
+            namespace = {
+                '__module__': cls.__module__,
+                '__qualname__': f'{cls.__qualname__}.{name}',
+                '__doc__': cls.__doc__,
+            }
             setattr(cls, name, type(cls.__name__, (cls, base), namespace))
 
     def __new__(cls, env=None, *args, **kwargs):
@@ -264,10 +268,6 @@ class Antialias(AnyWrapper):
 _MODES = 'partial', 'full', 'full_and_partial', 'full_in_info'
 
 
-def _no_state_error(env):
-    return ValueError(f"env must have state_space and get_state(), as the tasks of srlviz and popgym; got {env}")
-
-
 def _state_space_of(env) -> spaces.Space:
     "Space of the hidden state of one environment; a ValueError if there is none."
     base = env.unwrapped
@@ -281,7 +281,7 @@ def _state_space_of(env) -> spaces.Space:
             return base.get_attr('state_space')[0]
         except AttributeError:
             pass
-    raise _no_state_error(env)
+    raise ValueError(f"env must have state_space and get_state(), as the tasks of srlviz and popgym; got {env}")
 
 
 def _state_of(env):
@@ -360,7 +360,7 @@ class Markovian(AnyWrapper):
         return final if self.observability == 'full_in_info' else self._combine(final, self._last)
 
     def _combine(self, obs, state):
-        return state if self.observability == 'full' else dict(obs=obs, state=state)
+        return state if self.observability == 'full' else {'obs': obs, 'state': state}
 
     def _add_state(self, info):
         "Add the state to an info, for observability 'full_in_info'."

@@ -149,16 +149,15 @@ _CONTEXT = {
     'dataType': {'@id': 'cr:dataType', '@type': '@vocab'},
 }
 _TYPES = {'words': 'sc:Text', 'truths': 'sc:Boolean', 'numbers': 'sc:Float', 'whole numbers': 'sc:Integer'}
-_ABOUT = dict(
-    key='name of the flight',
-    name='name of the flight',
-    length='rows of the flight, and frames of its video',
-    ended='terminated, or truncated by the time limit',
-    shard='number of the file of its rows',
-    row='first row of the flight in it',
-)
+_ABOUT = {
+    'key': 'name of the flight',
+    'name': 'name of the flight',
+    'length': 'rows of the flight, and frames of its video',
+    'ended': 'terminated, or truncated by the time limit',
+    'shard': 'number of the file of its rows',
+    'row': 'first row of the flight in it',
+}
 CROISSANT = 'croissant.json'
-_FORMATS = 'text/csv', 'application/x-parquet', 'video/mp4'
 
 
 def _file(root: Path, name: str, kind: str, about: str) -> dict:
@@ -191,8 +190,10 @@ def croissant(root: Path, info: Mapping, factors: pd.DataFrame, sensors: pd.Data
     about = dict(_ABOUT)
     for f in factors.itertuples():
         about[f'factor.{f.name}'] = f.group + (f', {f.unit}' if f.unit else '')
-    tables, parquet, films = _FORMATS
-    film, features = info['meta']['video'], info['features']
+    tables = 'text/csv'
+    parquet = 'application/x-parquet'
+    film = info['meta']['video']
+    features = info['features']
     files = [
         _file(root, SENSOR_TABLE, tables, 'the sensors, in the order of obs.sensors'),
         _file(root, 'episodes.parquet', parquet, 'one row per flight'),
@@ -204,7 +205,7 @@ def croissant(root: Path, info: Mapping, factors: pd.DataFrame, sensors: pd.Data
         pixels = f"one video per flight, {film['size']} x {film['size']}; frame i is row i of the flight"
         files.append(
             {'@type': 'cr:FileSet', '@id': 'films', 'name': 'films', 'description': pixels}
-            | {'encodingFormat': films, 'includes': 'frames/frame/*.mp4'}
+            | {'encodingFormat': 'video/mp4', 'includes': 'frames/frame/*.mp4'}
         )
     source = {'fileSet': {'@id': 'rows'}}
     kinds = {k: _TYPES[value_kind(f['dtype'])] for k, f in step_features(features).items() if not f['shape']}

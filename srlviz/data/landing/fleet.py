@@ -57,12 +57,6 @@ def _code_hash(folder: Path, *extra: Path) -> str:
         digest.update(f'{p.relative_to(folder.parent).as_posix()}\n'.encode() + p.read_bytes())
     return digest.hexdigest()[:8]
 
-
-def _simulator_hash() -> str:
-    "Hash the code of the simulator and of the module that compiles it"
-    package = Path(find_spec('srlviz.envs.landing').origin).parent
-    return _code_hash(package, *package.parent.glob('kernels.py'))
-
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #e69b11a7
 def _request(simulator: Simulator, n, seed, camera, size, runways, fixed) -> dict:
     "Check the arguments; return them as plain JSON"
@@ -78,28 +72,32 @@ def _request(simulator: Simulator, n, seed, camera, size, runways, fixed) -> dic
     if runways is not None:
         table = runways.table().to_csv(index=False).encode()
         catalogue = f"{len(runways)} runways, sha256 {hashlib.sha256(table).hexdigest()[:16]}"
-    return dict(
-        n=int(n),
-        seed=int(seed),
-        camera=bool(camera),
-        size=int(size),
-        field_of_view=view_angle(int(size), simulator.field_of_view),
-        runways=catalogue,
-        fixed=json.loads(json.dumps(fixed, default=_as_json)),
-        hz=5,
-        columns=simulator.columns()['name'].tolist(),
-        packages={p: _version(p) for p in _PACKAGES},
-    )
 
+    def plain(x):
+        return x.tolist() if isinstance(x, (np.generic, np.ndarray)) else repr(x)
 
-def _as_json(x):
-    return x.tolist() if isinstance(x, (np.generic, np.ndarray)) else repr(x)
+    return {
+        'n': int(n),
+        'seed': int(seed),
+        'camera': bool(camera),
+        'size': int(size),
+        'field_of_view': view_angle(int(size), simulator.field_of_view),
+        'runways': catalogue,
+        'fixed': json.loads(json.dumps(fixed, default=plain)),
+        'hz': 5,
+        'columns': simulator.columns()['name'].tolist(),
+        'packages': {p: _version(p) for p in _PACKAGES},
+    }
 
 
 def _version(package: str) -> str:
+    "Version of a package; for srlviz with a hash of the simulator's code and of the module that compiles it"
+    if package != 'srlviz':
+        return installed(package)
     from srlviz import __version__
 
-    return f'{__version__}, world {_simulator_hash()}' if package == 'srlviz' else installed(package)
+    simulator = Path(find_spec('srlviz.envs.landing').origin).parent
+    return f"{__version__}, world {_code_hash(simulator, *simulator.parent.glob('kernels.py'))}"
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #83ccc604
 def _refuse_links(out: Path) -> None:
@@ -119,7 +117,7 @@ def _claim(out: Path, request: dict) -> None:
 
 
 _WHAT = 'set of flights'
-_REQUEST_FIELDS = dict(n=COUNT, packages=TABLE, columns=LIST, field_of_view=REAL)
+_REQUEST_FIELDS = {'n': COUNT, 'packages': TABLE, 'columns': LIST, 'field_of_view': REAL}
 
 
 def _read_request(out: Path) -> dict:
@@ -135,7 +133,7 @@ def _n_finished(out: Path) -> int:
 
 
 def _decisive(version):
-    "What of a version decides the flights: of srlviz ('0.2.0, world 954e64c7') the simulator, not the version"
+    "The part of a version that decides the flights: of srlviz ('0.2.0, world 954e64c7') the hash of its simulator"
     return version.partition(', world ')[2] or version if isinstance(version, str) else version
 
 
@@ -155,6 +153,7 @@ def _check_same_request(stored: dict, request: dict, out: Path) -> None:
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #497e2168
 def _task(work: Callable, *args) -> None:
+    "Call `work` in a worker; its OSError is raised in a form that reaches the parent whole"
     try:
         work(*args)
     except OSError as e:  # subclasses lose their attributes when pickled
@@ -178,22 +177,6 @@ def _missing(out: Path, flights: Iterable[int]) -> list[int]:
             there.add(key)
     return [i for i in flights if flight_id(i) not in there]
 
-
-def _fly_all(out: Path, simulator: Simulator, request: dict, missing: list[int], workers: int, tick: Callable) -> None:
-    "Make the missing flights"
-    waiting, pending = iter(missing), {}
-    tick(request['n'] - len(missing))
-    with pool(workers) as processes:
-        while True:
-            while len(pending) < 2 * workers and (i := next(waiting, None)) is not None:
-                pending[processes.submit(_task, make_flight, out, simulator, request, i)] = i
-            if not pending:
-                return
-            for task in _finished_tasks(pending):
-                del pending[task]
-                tick(1)
-            tick(0)
-
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #94ba808e
 @contextmanager
 def _writing(out: Path, progress: Callable):
@@ -211,15 +194,6 @@ def _writing(out: Path, progress: Callable):
 def _progress_message(out: Path, request: dict, n_before: int) -> str:
     have = request['n'] - len(_missing(out, range(n_before, request['n'])))
     return f"the {have} of {request['n']} flights made so far are kept, and the same call resumes"
-
-
-def _remove_parts(out: Path) -> None:
-    "Remove what a killed call left of the parts of a finished set"
-    parts = Parts(out / 'partial')
-    for key in FlightFolder(out).episodes['key']:
-        parts.remove(key)
-    with suppress(OSError):
-        parts.folder.rmdir()
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #f14d9ab0
 def _bar(n: int, progress: bool) -> tuple[Bar, Callable]:
@@ -247,13 +221,30 @@ def _generate(out: Path, simulator: Simulator, request: dict, workers: int, prog
     remove_temporary(out)
     n_before = _n_finished(out)
     if n_before >= request['n']:
-        if _read_request(out)['n'] <= n_before:  # an interrupted growth keeps its parts
-            _remove_parts(out)
+        if _read_request(out)['n'] <= n_before:  # parts that a killed call left; an interrupted growth keeps them
+            parts = Parts(out / 'partial')
+            for key in FlightFolder(out).episodes['key']:
+                parts.remove(key)
+            with suppress(OSError):
+                parts.folder.rmdir()
         return
     write_request(out, request)
     bar, tick = _bar(request['n'], progress)
     with bar, _writing(out, lambda: _progress_message(out, request, n_before)):
-        _fly_all(out, simulator, request, _missing(out, range(n_before, request['n'])), workers, tick)
+        missing = _missing(out, range(n_before, request['n']))
+        tick(request['n'] - len(missing))
+        waiting = iter(missing)
+        pending = {}  # task -> flight
+        with pool(workers) as processes:
+            while True:
+                while len(pending) < 2 * workers and (i := next(waiting, None)) is not None:
+                    pending[processes.submit(_task, make_flight, out, simulator, request, i)] = i
+                if not pending:
+                    break
+                for task in _finished_tasks(pending):
+                    del pending[task]
+                    tick(1)
+                tick(0)
         if n_before:
             reopen_recording(FlightFolder(out))
         _finish(out, simulator, request)
@@ -261,7 +252,9 @@ def _generate(out: Path, simulator: Simulator, request: dict, workers: int, prog
 
 def _finish(out: Path, simulator: Simulator, request: dict) -> None:
     "Gather all flights of a set"
-    splits, split_of, about = simulator.splits(), {}, []
+    splits = simulator.splits()
+    split_of = {}
+    about = []
     for i, (key, record) in enumerate(partial_episodes(out).items()):
         airport = record['factors'].get('airport')
         if key != flight_id(i) or i >= request['n'] or airport not in splits:
@@ -275,6 +268,7 @@ def _finish(out: Path, simulator: Simulator, request: dict) -> None:
 
 
 def _make_set(out: Path, simulator: Simulator, request: dict, workers: int, progress: bool) -> None:
+    "Claim and lock a folder, and make, resume or extend its set"
     _refuse_links(out)  # again below, after waiting for the lock
     _claim(out, request)
     make_folder(out)
@@ -290,7 +284,8 @@ def _film_name(index: int) -> str:
 
 def _lost_films(folder: FlightFolder) -> dict[int, str]:
     "Flights whose video is missing or has another size -> its fault"
-    files, lost = folder.info['files'], {}
+    files = folder.info['files']
+    lost = {}
     for i in range(len(folder)):
         fault = file_fault(folder.path / _film_name(i), files[_film_name(i)][0])
         if fault:
@@ -302,7 +297,8 @@ def _remake_film(
     out: Path, simulator: Simulator, request: dict, info: dict, lost: Mapping[int, str], index: int
 ) -> None:
     "Simulate a flight again, and write its video if the checksum is the same"
-    name, seed = _film_name(index), flight_seed(request['seed'], index)
+    name = _film_name(index)
+    seed = flight_seed(request['seed'], index)
     path = inside(out, name)
     episode = simulator.fly(simulator.conditions(seed), True, request['size'])
     film = encode_film(episode.obs['frame'], request['hz'])
@@ -317,23 +313,6 @@ def _remake_film(
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(path) as p:
         p.write_bytes(film)
-
-# %% ../../../nbs/02_data/landing/06_fleet.ipynb #4c82e6af
-def _restore_films(folder: FlightFolder, simulator: Simulator, request: dict, workers: int, progress: bool) -> None:
-    "Restore the lost videos of a finished set"
-    if not folder.has_film or not _lost_films(folder):
-        return
-    out = folder.path
-    _refuse_links(out)
-    with only_writer(out, is_finished):
-        remove_temporary(out)
-        lost = _lost_films(folder)  # again, because another process may have restored some
-        remake = partial(_task, _remake_film, out, simulator, request, folder.info, lost)
-        options = dict(desc='restored videos', total=len(lost), unit='video', disable=not progress)
-        message = 'the videos restored so far are kept, and the same call resumes'
-        with _writing(out, lambda: message), pool(min(workers, len(lost))) as processes:
-            for _ in Bar(processes.map(remake, lost), **options):
-                pass
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #ed8fb098
 def generate_flights(
@@ -383,8 +362,16 @@ def generate_flights(
     """
     workers = check_whole(workers, 'workers', 1)
     out = Path(path)
-    settings = _with_stored_request(out, dict(seed=seed, camera=camera, size=size, field_of_view=field_of_view), fixed)
-    fixed = settings.pop('fixed')
+    settings = {'seed': 0, 'camera': True, 'size': 256}
+    if (out / REQUEST).is_file():  # what the set was made with
+        stored = _read_request(out)
+        for name, is_valid in _SETTINGS.items():
+            if is_valid(stored.get(name)):
+                settings[name] = stored[name]
+        if isinstance(stored.get('fixed'), dict):
+            fixed = stored['fixed'] | fixed
+    given = {'seed': seed, 'camera': camera, 'size': size, 'field_of_view': field_of_view}
+    settings |= {name: value for name, value in given.items() if value is not None}
     simulator = Simulator(runways, fixed, settings.pop('field_of_view', None))
     request = _request(simulator, n, runways=runways, fixed=fixed, **settings)
     if _n_finished(out) < request['n'] or (out / 'partial').exists():
@@ -392,20 +379,29 @@ def generate_flights(
     return _open(out, simulator, request, workers, progress)
 
 # %% ../../../nbs/02_data/landing/06_fleet.ipynb #1d13b289
-def _with_stored_request(out: Path, given: Mapping, fixed: Mapping) -> dict:
-    "Arguments that are not None, or else those of the stored request, or else the defaults"
-    settings = dict(seed=0, camera=True, size=256)
-    if (out / REQUEST).is_file():
-        stored = _read_request(out)
-        is_valid = dict(seed=is_whole, camera=lambda x: isinstance(x, bool), size=is_whole, field_of_view=is_real)
-        settings |= {k: stored[k] for k in is_valid if is_valid[k](stored.get(k))}
-        if isinstance(stored.get('fixed'), dict):
-            fixed = stored['fixed'] | fixed
-    return settings | {k: v for k, v in given.items() if v is not None} | dict(fixed=fixed)
+_SETTINGS = {  # arguments whose stored value is taken where they are None, and what it must be
+    'seed': is_whole,
+    'camera': lambda x: isinstance(x, bool),
+    'size': is_whole,
+    'field_of_view': is_real,
+}
 
 
 def _open(out: Path, simulator: Simulator, request: dict, workers: int, progress: bool) -> Recording:
+    "Open a finished set, and restore its lost videos"
     _claim(out, request)
     flights = read_flights(out)
-    _restore_films(folder_of(flights)[0], simulator, request, workers, progress)
+    folder, _ = folder_of(flights)
+    if not folder.has_film or not _lost_films(folder):
+        return flights
+    _refuse_links(out)
+    with only_writer(out, is_finished):
+        remove_temporary(out)
+        lost = _lost_films(folder)  # again, because another process may have restored some
+        remake = partial(_task, _remake_film, out, simulator, request, folder.info, lost)
+        message = 'the videos restored so far are kept, and the same call resumes'
+        with _writing(out, lambda: message), pool(min(workers, len(lost))) as processes:
+            done = processes.map(remake, lost)
+            for _ in Bar(done, desc='restored videos', total=len(lost), unit='video', disable=not progress):
+                pass
     return flights

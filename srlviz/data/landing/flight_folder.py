@@ -37,7 +37,7 @@ from ...core.storage.row_cache import CachePlace, RowCache
 from ...core.storage.row_groups import GROUP_ROWS
 
 # %% ../../../nbs/02_data/landing/01_flight_folder.ipynb #045d6a49
-MAX_FLIGHTS = 1_000_000
+MAX_FLIGHTS = 1_000_000  # of a set, so that sets of different seeds share none
 SENSOR_TABLE = 'meta/columns.csv'
 FLIGHT_TABLE = 'meta/flights.parquet'
 RESTORE_ADVICE = (
@@ -93,10 +93,10 @@ def check_sensors(table: pd.DataFrame, names: Sequence[str]) -> None:
 
 # %% ../../../nbs/02_data/landing/01_flight_folder.ipynb #de918cb5
 _MAX_EVENTS = 100  # per flight
-_FLIGHT_COLUMNS = dict(flight_id='words', seed='whole numbers', conditions='', events='')
+_FLIGHT_COLUMNS = {'flight_id': 'words', 'seed': 'whole numbers', 'conditions': '', 'events': ''}
 
 
-_EVENT = pa.struct(dict(t=pa.float64(), name=pa.string(), value=pa.float64()))
+_EVENT = pa.struct({'t': pa.float64(), 'name': pa.string(), 'value': pa.float64()})
 
 
 def check_events(table: pa.Table) -> None:
@@ -112,13 +112,13 @@ def check_events(table: pa.Table) -> None:
 def read_flight_rows(path: Path, keys: Sequence[str]) -> pd.DataFrame:
     """Read meta/flights.parquet without the conditions: flight_id, seed and events of the flights `keys`."""
     file = inside(path, FLIGHT_TABLE)
-    what = 'a table of flights', RESTORE_ADVICE
-    _, schema = open_footer(file, *what)
-    with reading(file, *what):
+    _, schema = open_footer(file, 'a table of flights', RESTORE_ADVICE)
+    with reading(file, 'a table of flights', RESTORE_ADVICE):
         for k in [*_FLIGHT_COLUMNS, *schema.names]:
             if k not in schema.names or k not in _FLIGHT_COLUMNS:
                 raise ValueError(f"it has {'no' if k in _FLIGHT_COLUMNS else 'another'} column {k!r:.80}")
-            kind, expected = value_kind(schema.field(k).type), _FLIGHT_COLUMNS[k]
+            kind = value_kind(schema.field(k).type)
+            expected = _FLIGHT_COLUMNS[k]
             if expected and kind != expected:
                 raise ValueError(f"it has {kind:.80} in the column {k!r}, expected {expected}")
         table = read_table(file, ['flight_id', 'seed', 'events'], nested=('events',))
@@ -150,11 +150,11 @@ def _names(x) -> bool:
     return isinstance(x, list) and all(isinstance(k, str) and k for k in x) and len({*x}) == len(x)
 
 
-_META: dict[str, Field] = dict(
-    columns=(_names, 'a list of distinct names'),
-    mean_and_std_over=(lambda x: x in ('fit', 'all'), "'fit' or 'all'"),
-    packages=TABLE,
-)
+_META: dict[str, Field] = {
+    'columns': (_names, 'a list of distinct names'),
+    'mean_and_std_over': (lambda x: x in ('fit', 'all'), "'fit' or 'all'"),
+    'packages': TABLE,
+}
 
 
 class FlightFolder(RecordingFolder):
@@ -171,7 +171,7 @@ class FlightFolder(RecordingFolder):
     FileNotFoundError, ValueError : naming the file and what is wrong with it
     """
 
-    deferred = staticmethod(lambda name: name.startswith('frames/'))
+    deferred = staticmethod(lambda name: name.startswith('frames/'))  # files that are checked when they are read
 
     def __init__(self, path: str | Path):
         if not is_finished(path):
@@ -203,14 +203,15 @@ class FlightFolder(RecordingFolder):
             self.flights[k.removeprefix('factor.')] = e[k]
 
     def _check(self) -> None:
-        "Check what a recording need not have to be a set of flights"
-        info, where = self.info, self.manifest
+        "Check what a set of flights has beyond any other recording"
+        info = self.info
+        where = self.manifest
         check_fields(info['meta'], _META, f"{where}: the field 'meta'")
         n_columns = len(info['meta']['columns'])
-        expected = dict(dtype='float32', shape=[n_columns])
+        expected = {'dtype': 'float32', 'shape': [n_columns]}
         if info['features'].get('obs.sensors') != expected or info['hz'] is None or self.factors is None:
             raise ValueError(f"{where}: a set of flights has a rate, factors, and the feature obs.sensors: {expected}")
-        if info['features'].get('factor.airport') != dict(dtype='str', shape=[], single=True):
+        if info['features'].get('factor.airport') != {'dtype': 'str', 'shape': [], 'single': True}:
             raise ValueError(f"{where}: a set of flights has the feature factor.airport, a text per flight")
         for name in SENSOR_TABLE, FLIGHT_TABLE:
             if name not in info['files']:

@@ -25,7 +25,8 @@ class _Flights(FolderEpisodes):
         self.caches = True  # nothing is left for `Recording.cached`
 
     def __getitem__(self, i):
-        parts, state = read_episode(self.folder, i), self.folder.state
+        parts = read_episode(self.folder, i)
+        state = self.folder.state
         obs = parts['obs']
         readers = {k: lambda k=k: obs[k] for k in obs} | {'sensors': lambda: state[i]}
         parts['obs'] = LazyColumns(readers, {'sensors': lambda start, stop: state.part(i, start, stop)})

@@ -39,55 +39,59 @@ from ...envs.landing import FACTORS
 _ADVICE = 'restore the file, or generate the set again'
 
 
-_INFO: dict[str, Field] = dict(
-    fps=(lambda x: is_whole(x, 1, 1000), 'a whole number from 1 to 1000'),
-    n_flights=(lambda x: is_whole(x, 1, MAX_FLIGHTS), f'a whole number from 1 to {MAX_FLIGHTS}'),
-    n_columns=(lambda x: is_whole(x, 1, 2**16), 'a whole number from 1 to 65536'),
-    video=(
+_INFO: dict[str, Field] = {
+    'fps': (lambda x: is_whole(x, 1, 1000), 'a whole number from 1 to 1000'),
+    'n_flights': (lambda x: is_whole(x, 1, MAX_FLIGHTS), f'a whole number from 1 to {MAX_FLIGHTS}'),
+    'n_columns': (lambda x: is_whole(x, 1, 2**16), 'a whole number from 1 to 65536'),
+    'video': (
         lambda x: x is None or isinstance(x, dict) and is_whole(x.get('size'), 2, 8192),
         'null, or an object with a size',
     ),
-    factors=LIST,
-    files=FILES,
-)
+    'factors': LIST,
+    'files': FILES,
+}
 
 
 _FLIGHT_BYTES = 8  # of a row of the table of flights, at least: each has numbers of its own
-_FACTOR: dict[str, Field] = dict(name=TEXT, dtype=TEXT, per=(lambda x: x in ('frame', 'flight'), "'frame' or 'flight'"))
+_FACTOR: dict[str, Field] = {
+    'name': TEXT,
+    'dtype': TEXT,
+    'per': (lambda x: x in ('frame', 'flight'), "'frame' or 'flight'"),
+}
 
 
-_REQUEST: dict[str, Field] = dict(
-    seed=COUNT,
-    size=COUNT,
-    columns=LIST,
-    packages=TABLE,
-    fixed=TABLE,
-    runways=TEXT,
-    n=COUNT,
-    camera=(lambda x: isinstance(x, bool), 'true or false'),
-    field_of_view=(is_real, 'a number'),
-)
+_REQUEST: dict[str, Field] = {
+    'seed': COUNT,
+    'size': COUNT,
+    'columns': LIST,
+    'packages': TABLE,
+    'fixed': TABLE,
+    'runways': TEXT,
+    'n': COUNT,
+    'camera': (lambda x: isinstance(x, bool), 'true or false'),
+    'field_of_view': (is_real, 'a number'),
+}
 
 
-_ROW: dict[str, Field] = dict(
-    n_frames=COUNT,
-    row_offset=COUNT,
-    flight_index=COUNT,
-    seed=COUNT,
-    data=TEXT,
-    conditions=TABLE,
-    events=LIST,
-    split=(lambda x: x in (*SPLITS, ''), f"one of {', '.join(SPLITS)}, or ''"),
-    ended=(lambda x: x in ENDINGS, ' or '.join(ENDINGS)),
-)
+_ROW: dict[str, Field] = {
+    'n_frames': COUNT,
+    'row_offset': COUNT,
+    'flight_index': COUNT,
+    'seed': COUNT,
+    'data': TEXT,
+    'conditions': TABLE,
+    'events': LIST,
+    'split': (lambda x: x in (*SPLITS, ''), f"one of {', '.join(SPLITS)}, or ''"),
+    'ended': (lambda x: x in ENDINGS, ' or '.join(ENDINGS)),
+}
 
 
 def _row_features(info: Mapping) -> dict[str, dict]:
     "The columns of the rows of an old set: type and shape"
-    columns = dict(flight_index='int32', frame_index='int32', timestamp='float32')
+    columns = {'flight_index': 'int32', 'frame_index': 'int32', 'timestamp': 'float32'}
     columns |= {f['name']: f['dtype'] for f in info['factors'] if f['per'] == 'frame'}
-    features = {k: dict(dtype=dtype, shape=[]) for k, dtype in columns.items()}
-    return features | dict(state=dict(dtype='float32', shape=[info['n_columns']]))
+    features = {k: {'dtype': dtype, 'shape': []} for k, dtype in columns.items()}
+    return features | {'state': {'dtype': 'float32', 'shape': [info['n_columns']]}}
 
 
 def _read_info(old: Path) -> dict:
@@ -96,7 +100,7 @@ def _read_info(old: Path) -> dict:
     info = read_info(old, OLD_FORMAT, (1, 2), _INFO, 'that of a set of flights')
     for f in info['factors']:
         check_fields(f, _FACTOR, f"{file}: an entry of the field 'factors'")
-    check_features({f"factor.{f['name']}": dict(dtype=f['dtype'], shape=[]) for f in info['factors']}, file)
+    check_features({f"factor.{f['name']}": {'dtype': f['dtype'], 'shape': []} for f in info['factors']}, file)
     for name in 'meta/request.json', 'meta/columns.csv', FLIGHT_TABLE:
         if name not in info['files']:
             raise ValueError(f"{file}: the field 'files' lacks {name}")
@@ -145,16 +149,17 @@ class _OldSet:
 
     def episode(self, i: int) -> Episode:
         """Read flight i."""
-        row, info = self.flights[i], self.info
+        row = self.flights[i]
+        info = self.info
         file = self._rows(row['data'])
         n = row['n_frames']
         arrays = file.arrays([*file.features], row['row_offset'], row['row_offset'] + n)
         steps = np.arange(n)
-        expected = dict(flight_index=i, frame_index=steps, timestamp=steps / info['fps'])
+        expected = {'flight_index': i, 'frame_index': steps, 'timestamp': steps / info['fps']}
         for k, v in expected.items():
             if not np.allclose(arrays[k], v, atol=1e-3):
                 raise ValueError(f"{file.path}: {k} is not that of {flight_id(i)}; {_ADVICE}")
-        obs = dict(sensors=arrays['state'])
+        obs = {'sensors': arrays['state']}
         if info['video']:
             size = info['video']['size']
             obs['frame'] = FilmFile(inside(self.path, row['video']), (n, size, size, 3))
@@ -207,7 +212,7 @@ def convert_flights(old: str | Path, new: str | Path) -> Recording:
         for i, row in enumerate(source.flights):
             write_episode(out, flight_id(i), source.episode(i), video_hz=source.info['fps'])
             split_of[flight_id(i)] = row['split']
-        request = source.request | dict(hz=source.info['fps'])
+        request = source.request | {'hz': source.info['fps']}
         write_request(out, request)
         finish_flights(out, request, source.factors(), source.sensors, split_of, source.flights)
     return read_flights(new)

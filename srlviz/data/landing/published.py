@@ -481,7 +481,8 @@ class _Flights(Sequence):
     "The flights of a data set as episodes, read when accessed"
 
     def __init__(self, files: Sequence[_FlightFiles], options: _ReadOptions):
-        self.files, self.options = files, options
+        self.files = files
+        self.options = options
         self.lengths = np.array([f.length for f in files])
 
     def __len__(self):
@@ -493,14 +494,16 @@ class _Flights(Sequence):
 
     def _frames(self, f: _FlightFiles) -> FilmFile:
         "The frames of a flight; a ValueError if their size is not that of the first flight"
-        frames, first = _open_frames(f.folder, f.length), self.first_frames
+        frames = _open_frames(f.folder, f.length)
+        first = self.first_frames
         if frames.shape[1:] != first.shape[1:]:
             sizes = [f'{x.shape[2]} x {x.shape[1]}' for x in (frames, first)]
             raise ValueError(f"{frames.path} has frames of {sizes[0]}, {first.path} of {sizes[1]}; convert one of them")
         return frames
 
     def __getitem__(self, i):
-        f, options = self.files[i], self.options
+        f = self.files[i]
+        options = self.options
         obs = {'sensors': lambda: f.sensors(options)}
         if f.has_frames:
             obs['frame'] = lambda: self._frames(f)
@@ -599,17 +602,22 @@ def read_published(
     Source: the README and the data loader of the authors' repository, advimman/xeval.
     """
     root = Path(path)
-    folders, split_of = _flight_folders(root), _splits(root / 'splits.json')
+    folders = _flight_folders(root)
+    split_of = _splits(root / 'splits.json')
     folders, without = _whole_flights(folders) if task is None else _task_segments(folders, task)
     flight_files = [_find_flight(a, n, f, raw, frames, trim) for a, n, f in folders]
     _check_consistent(flight_files)
-    chosen, targets = _select_columns(flight_files[0].table, columns), []
+    chosen = _select_columns(flight_files[0].table, columns)
+    targets = []
     if task is not None:
         targets = [n for n in _header(_target_file(flight_files[0].folder, raw)) if n not in (TIME, '(row number)')]
     factors = [Factor('airport', 'flight'), Factor('flight', 'flight')]
     factors += [Factor(n, task, 'continuous') for n in targets]
-    meta = dict(layout='published', table=flight_files[0].table.name, columns=chosen)
-    meta |= ({} if task is None else dict(task=task)) | (dict(flights_without=without) if task or without else {})
+    meta = {'layout': 'published', 'table': flight_files[0].table.name, 'columns': chosen}
+    if task is not None:
+        meta['task'] = task
+    if task or without:
+        meta['flights_without'] = without
     episodes = _Flights(flight_files, _ReadOptions(tuple(chosen), tuple(targets), raw, finite, trim))
     name = root.name + (f'/{task}' if task else '')
     split = [split_of.get(f.airport, '') for f in flight_files]
@@ -707,7 +715,8 @@ def _sensor_names(recording: Recording) -> list[str]:
 
 def _flight_folder(episode: Episode, i: int) -> tuple[str, str]:
     "The folders of an episode: airport (of its own, if unknown) and flight"
-    airport, number = f'airport{i:05}', i
+    airport = f'airport{i:05}'
+    number = i
     if 'airport' in episode.factors:
         airport = re.sub(r'[^\w-]', '_', str(np.asarray(episode.factors['airport'])))
     if 'flight' in episode.factors:
@@ -727,7 +736,8 @@ class _Scale(NamedTuple):
 def _mean_std(m: dict) -> tuple[np.ndarray, np.ndarray]:
     "Mean and standard deviation of moments, with 1 for constant columns"
     stats = described(m)
-    mean, std = stats['mean'], stats['std']
+    mean = stats['mean']
+    std = stats['std']
     return mean, np.where(std > 1e-6 * np.abs(mean), std, 1)
 
 
@@ -778,16 +788,13 @@ class _FlightWriter(NamedTuple):
         if self.frames is not None:
             _write_frames(folder, self.frames, start, stop, self.form, self.quality)
         if target is not None:
-            self._write_target(folder, task, stop, target)
-
-    def _write_target(self, folder: Path, task: str, stop: int, target: Mapping[str, float]) -> None:
-        k = self.names.index(TIME) if TIME in self.names else None
-        time = np.nan if k is None else self.X[stop - 1][k]
-        scale = None
-        if self.scale:
-            time_scale = [np.nan] * 2 if k is None else [v[k] for v in self.scale.sensors]
-            scale = tuple(np.array([t, *v]) for t, v in zip(time_scale, self.scale.targets[task]))
-        self._write_tables(folder, 'target', np.array([[time, *target.values()]]), [TIME, *target], scale)
+            k = self.names.index(TIME) if TIME in self.names else None
+            time = np.nan if k is None else self.X[stop - 1][k]
+            scale = None
+            if self.scale:
+                time_scale = [np.nan] * 2 if k is None else [v[k] for v in self.scale.sensors]
+                scale = tuple(np.array([t, *v]) for t, v in zip(time_scale, self.scale.targets[task]))
+            self._write_tables(folder, 'target', np.array([[time, *target.values()]]), [TIME, *target], scale)
 
     def _write_tables(self, folder: Path, name: str, X: np.ndarray, names: Sequence[str], scale: tuple | None) -> None:
         if scale is None or not self.only_normalised:
@@ -803,11 +810,11 @@ def paper_splits(flights: Sequence[Mapping]) -> dict:
     def airports_in(split):
         return sorted({f['airport'] for f in flights if f['split'] == split})
 
-    return dict(
-        train=airports_in('fit'),
-        val=airports_in('valid'),
-        test=dict(train=airports_in('probe'), val=airports_in('test')),
-    )
+    return {
+        'train': airports_in('fit'),
+        'val': airports_in('valid'),
+        'test': {'train': airports_in('probe'), 'val': airports_in('test')},
+    }
 
 # %% ../../../nbs/02_data/landing/08_published.ipynb #e03fc61a
 def export_published(
@@ -852,7 +859,8 @@ def export_published(
     ValueError : if an airport is in two splits
     """
     check_recording(recording, 'export_published')
-    path, names = Path(path), _sensor_names(recording)
+    path = Path(path)
+    names = _sensor_names(recording)
     if film not in ('jpg', 'mp4'):
         raise unknown('film', film, ['jpg', 'mp4'])
     for task in targets:
@@ -866,7 +874,7 @@ def export_published(
         if split_of.setdefault(airport, split) != split:
             both = f"in {split_of[airport] or '(none)'!r} and in {split or '(none)'!r}"
             raise ValueError(f"the layout splits by airport, but {airport} has flights {both}")
-    splits = paper_splits([dict(airport=a, split=s) for a, s in split_of.items()])
+    splits = paper_splits([{'airport': a, 'split': s} for a, s in split_of.items()])
     scale = _scale(recording, names, targets, segment, seed) if normalise else None
     with atomic_folder(path) as root:
         write_json(root / 'splits.json', splits)

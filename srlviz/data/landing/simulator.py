@@ -101,7 +101,8 @@ def _invalid(v: np.ndarray, unit: str) -> np.ndarray | bool:
 
 def make_flight(out: Path, simulator: Simulator, request: dict, index: int) -> None:
     """Simulate, film, check and store one flight of the set in `out`."""
-    seed, name = flight_seed(request['seed'], index), flight_id(index)
+    seed = flight_seed(request['seed'], index)
+    name = flight_id(index)
     episode = simulator.fly(simulator.conditions(seed), request['camera'], request['size'])
     factors = {f.name: f for f in simulator.factors()}
     check_flight(episode, f'{name} (seed {seed})', request['columns'], factors, request)
@@ -114,11 +115,11 @@ def describe_flight(simulator: Simulator, seed: int, seconds: float) -> dict:
     values = dict(vars(conditions))
     events = [e for e in values.pop('events') if e.time < seconds]
     values['runway'] = f'{conditions.runway.airport}/{conditions.runway.name}'
-    return dict(
-        seed=seed,
-        conditions={k: np.asarray(v).item() for k, v in values.items()},
-        events=[dict(t=float(e.time), name=e.name, value=float(e.value)) for e in events],
-    )
+    return {
+        'seed': seed,
+        'conditions': {k: np.asarray(v).item() for k, v in values.items()},
+        'events': [{'t': float(e.time), 'name': e.name, 'value': float(e.value)} for e in events],
+    }
 
 
 def _with_moments(out: Path, sensors: pd.DataFrame, records: Sequence[Mapping]) -> pd.DataFrame:
@@ -152,13 +153,13 @@ def finish_flights(
     """
     records = partial_episodes(out)
     over = 'fit' if 'fit' in {split_of[k] for k in records} else 'all'
-    film = dict(codec=film_codec(request['size']), size=request['size'], field_of_view=request['field_of_view'])
+    film = {'codec': film_codec(request['size']), 'size': request['size'], 'field_of_view': request['field_of_view']}
     meta = {k: v for k, v in request.items() if k != 'hz'}
-    meta |= dict(
-        simulator="JSBSim with srlviz's avionics; not X-Plane",
-        video=film if request['camera'] else None,
-        mean_and_std_over=over,
-    )
+    meta |= {
+        'simulator': "JSBSim with srlviz's avionics; not X-Plane",
+        'video': film if request['camera'] else None,
+        'mean_and_std_over': over,
+    }
     known = {f'factor.{f.name}' for f in factors} & {k for e in records.values() for k in e['features']}
     table = pd.DataFrame([f.stored() for f in factors if f'factor.{f.name}' in known])
 
@@ -171,7 +172,7 @@ def finish_flights(
         with atomic_path(out / SENSOR_TABLE) as p:
             stored.to_csv(p, index=False, lineterminator='\n')
         rows = [
-            dict(flight_id=k) | {c: row[c] for c in ('seed', 'conditions', 'events')} for k, row in zip(records, about)
+            {'flight_id': k} | {c: row[c] for c in ('seed', 'conditions', 'events')} for k, row in zip(records, about)
         ]
         with atomic_path(out / FLIGHT_TABLE) as p:
             pq.write_table(pa.Table.from_pylist(rows), p, compression='zstd')

@@ -113,20 +113,20 @@ _THROTTLE = {
     'quiet sensors': ('indirect', 'airspeed that is not held'),
     'frames': ('indirect', 'the nose makes up for the speed'),
 }
-_EVIDENCE = dict(
-    rel_engfir0=_FIRE,
-    rel_engfir1=_FIRE,
-    rel_gls=_GLIDE_SLOPE,
-    rel_bird_strike=_BIRD,
-    rel_rwy_lites=_RUNWAY_LIGHTS,
-    frm_ice=_ICE,
-    frm_ice2=_ICE,
-    rel_servo_ailn=_SERVO,
-    rel_servo_elev=_SERVO,
-    rel_servo_thro=_THROTTLE,
-    rel_engfai0=_ENGINE,
-    rel_engfai1=_ENGINE,
-)
+_EVIDENCE = {
+    'rel_engfir0': _FIRE,
+    'rel_engfir1': _FIRE,
+    'rel_gls': _GLIDE_SLOPE,
+    'rel_bird_strike': _BIRD,
+    'rel_rwy_lites': _RUNWAY_LIGHTS,
+    'frm_ice': _ICE,
+    'frm_ice2': _ICE,
+    'rel_servo_ailn': _SERVO,
+    'rel_servo_elev': _SERVO,
+    'rel_servo_thro': _THROTTLE,
+    'rel_engfai0': _ENGINE,
+    'rel_engfai1': _ENGINE,
+}
 
 
 def knowable(inputs: str) -> pd.DataFrame:

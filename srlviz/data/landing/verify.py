@@ -51,7 +51,8 @@ class _SensorSums:
         """Raise a ValueError if a stored mean or deviation is not that of the rows; none if a row could not be read."""
         if not self.n or self.n != self.folder.lengths[self.counted].sum():
             return
-        computed, table = described(self.moments), self.folder.sensors
+        computed = described(self.moments)
+        table = self.folder.sensors
         tolerance = 1e-5 * (1 + table['mean'].abs() + table['std'])
         for k in 'mean', 'std':
             wrong = np.abs(computed[k] - table[k]) > tolerance
@@ -90,7 +91,7 @@ def _checks(path: Path, progress: bool) -> Iterator[tuple[str, str, Callable]]:
     yield 'meta/info.json', '', lambda: opened.append(FlightFolder(path))
     if not opened:
         with suppress(ValueError, OSError):  # reported already
-            info = read_info(path, 'srlviz recording', (2,), dict(files=FILES), 'that of a set of flights')
+            info = read_info(path, 'srlviz recording', (2,), {'files': FILES}, 'that of a set of flights')
             yield from file_checks(path, info['files'])
         return
     (folder,) = opened
@@ -108,12 +109,13 @@ def _checks(path: Path, progress: bool) -> Iterator[tuple[str, str, Callable]]:
 
 
 def _refuse(fault: str) -> None:
+    "Raise the fault, for one that is known before its check is called"
     raise ValueError(fault)
 
 
 def _check_size(folder: FlightFolder) -> None:
     "Raise a ValueError for a set that grows"
-    n = check_fields(read_json(folder.path / REQUEST), dict(n=COUNT), folder.path / REQUEST)['n']
+    n = check_fields(read_json(folder.path / REQUEST), {'n': COUNT}, folder.path / REQUEST)['n']
     if n > len(folder):
         raise ValueError(f"the set grows to {n} flights: repeat the call to complete it")
 

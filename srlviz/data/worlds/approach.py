@@ -39,22 +39,22 @@ _PLACE = (
 )
 _FAILURES = tuple(name for name in PERTURBATIONS if name not in ('wind_speed_kt', 'rel_engfai0'))
 _VARIATIONS = {  # name -> Condition, and the conditions of the approach that it fixes
-    'night': (Condition('at night', ('sensors', 'hour'), ('frame', 'daylight')), dict(hour=23.0)),
-    'dusk': (Condition('at dusk', ('sensors', 'hour'), ('frame', 'daylight')), dict(hour=18.2)),
-    'fog': (Condition('in fog', ('sensors', 'frame', 'visibility')), dict(visibility=800.0)),
+    'night': (Condition('at night', ('sensors', 'hour'), ('frame', 'daylight')), {'hour': 23.0}),
+    'dusk': (Condition('at dusk', ('sensors', 'hour'), ('frame', 'daylight')), {'hour': 18.2}),
+    'fog': (Condition('in fog', ('sensors', 'frame', 'visibility')), {'visibility': 800.0}),
     'rain': (
         Condition('in rain', ('sensors', 'frame', 'intensity'), ('precipitation',)),
-        dict(precipitation='rain', intensity=0.8),
+        {'precipitation': 'rain', 'intensity': 0.8},
     ),
     'engine out': (
         Condition(
             'the left engine fails after 20 s', ('sensors', 'frame', 'rel_engfai0', 'along_track'), (*_POSE, *_FAILURES)
         ),
-        dict(events=(Event(20, 'rel_engfai0'),)),
+        {'events': (Event(20, 'rel_engfai0'),)},
     ),
     'one runway': (
         Condition('all at KSEA/12L', ('sensors', 'frame', 'airport', 'runway', 'along_track'), (*_POSE, *_PLACE)),
-        dict(runway='KSEA/12L'),
+        {'runway': 'KSEA/12L'},
     ),
 }
 
@@ -76,7 +76,8 @@ def _values_to_set(factor: str | Sequence[str] | None, values) -> dict[str, Sequ
                 raise ValueError(f"values are numbers, 'own' or None; got {values!r:.80}")
             wanted[name] = [None]
             continue
-        low, high = 0.0 if SETTABLE[name].has_zero else SETTABLE[name].low, SETTABLE[name].high
+        low = 0.0 if SETTABLE[name].has_zero else SETTABLE[name].low
+        high = SETTABLE[name].high
         wanted[name] = []
         for v in drawn_values(name) if values is None else values:
             if not is_real(v) or not low <= v <= high:
@@ -132,7 +133,8 @@ class ApproachWorld:
     unit = 'episodes'
     explorers = 'FleetBrowser', 'FlightBrowser'
     conditions = {name: condition for name, (condition, _) in _VARIATIONS.items()}
-    settable, not_settable = tuple(SETTABLE), ''
+    settable = tuple(SETTABLE)
+    not_settable = ''
 
     def __repr__(self):
         return 'ApproachWorld()'
@@ -199,7 +201,7 @@ class ApproachWorld:
             flights.append(fly(seed_i, camera=camera, size=size, field_of_view=field_of_view, runways=runways, **fixed))
         split_of = (runways or all_runways()).split(seed=0)
         split = [split_of[str(flight.factors['airport'])] for flight in flights]
-        meta = self._meta(seed, camera, size, field_of_view) | dict(condition=condition)
+        meta = self._meta(seed, camera, size, field_of_view) | {'condition': condition}
         return Recording(flights, self.name, HZ, FACTORS, split, meta)
 
     @staticmethod
@@ -211,13 +213,13 @@ class ApproachWorld:
     @staticmethod
     def _meta(seed: int, camera: bool, size: int, field_of_view: float | None) -> dict:
         "Say how flights were recorded"
-        return dict(
-            seed=seed,
-            camera=camera,
-            size=size,
-            columns=sensor_table()['name'].tolist(),
-            field_of_view=view_angle(size, field_of_view),
-        )
+        return {
+            'seed': seed,
+            'camera': camera,
+            'size': size,
+            'columns': sensor_table()['name'].tolist(),
+            'field_of_view': view_angle(size, field_of_view),
+        }
 
     def twins(
         self,

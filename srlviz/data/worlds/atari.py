@@ -47,7 +47,8 @@ class AtariWorld:
     """
 
     names = GAMES
-    kind, unit = 'game', 'steps'
+    kind = 'game'
+    unit = 'steps'
     explorers = 'FrameBrowser', 'RAMExplorer', 'PlayWidget'
 
     def __init__(self, name: str):
@@ -145,7 +146,13 @@ class AtariWorld:
             that does not fit the game
         """
         is_compared = {*settable_named(self.name, factor)} & {*compared_variables(self.name)}
-        request = dict(game=self.name, version='fixed', frame_skip=4, policy=policy_identity(policy), seed=seed)
+        request = {
+            'game': self.name,
+            'version': 'fixed',
+            'frame_skip': 4,
+            'policy': policy_identity(policy),
+            'seed': seed,
+        }
         return ram_twins(
             self.name,
             factor,

@@ -32,10 +32,10 @@ _MAX_OBSERVED = 64  # length up to which an observed vector counts as the state
 def observed_factors(space: spaces.Space, obs) -> dict[str, np.ndarray]:
     """Use a short observation as factors: {'observation': ...}; {} for pictures and long vectors."""
     if isinstance(space, spaces.Discrete):
-        return dict(observation=np.asarray(obs))
+        return {'observation': np.asarray(obs)}
     is_vector = isinstance(space, (spaces.Box, spaces.MultiDiscrete, spaces.MultiBinary)) and len(space.shape) == 1
     if is_vector and space.shape[0] <= _MAX_OBSERVED:
-        return dict(observation=np.array(obs))
+        return {'observation': np.array(obs)}
     return {}
 
 # %% ../../../nbs/02_data/worlds/04_gym.ipynb #c356c08f

@@ -160,7 +160,8 @@ class POMDPWorld:
     ValueError : for an unknown task; the message suggests the nearest
     """
 
-    kind, unit = 'task', 'episodes'
+    kind = 'task'
+    unit = 'episodes'
     play = property(lambda self: self.name)
 
     def __init__(self, name: str):
@@ -233,7 +234,8 @@ class POMDPWorld:
             from srlviz.envs.pomdp.fully_observable import fully_observable  # compiles
 
             task = fully_observable(self.name, **parameters or {})
-            flat, parameters = False, None  # the task has both
+            flat = False  # the task has both
+            parameters = None
         else:
             environment, _, difficulty = self.name.rpartition('-')
             task = f'{environment}-{condition or difficulty}'

@@ -165,5 +165,5 @@ def settable_table() -> pd.DataFrame:
     rows = {}
     for name, world in catalog('worlds').items():  # a narrow print shows the first and the last column
         settable = _settable_of(world)
-        rows[name] = dict(settable=settable, n=len(settable), reason=_reason_of(world))
+        rows[name] = {'settable': settable, 'n': len(settable), 'reason': _reason_of(world)}
     return pd.DataFrame.from_dict(rows, orient='index').rename_axis('world')

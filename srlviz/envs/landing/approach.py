@@ -159,26 +159,26 @@ class Conditions:
                 raise ValueError(f"{name} is from {low:g} to {high:g}{unit}; got {value!r}")
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #6b225684
-_CHOICES = dict(precipitation=('none', 'rain', 'snow'), ground=('grass', 'desert', 'snow'))
-LIMITS = dict(  # of the conditions: from, to, unit
-    distance=(600, 20000, ' m'),
-    cross_track=(-1000, 1000, ' m'),
-    height_error=(-150, 300, ' m'),
-    airspeed=(120, 170, ' kt'),
-    flaps=(0.4, 1, ''),
-    fuel=(0.02, 1, ''),
-    wind_speed=(0, 40, ' kt'),
-    gust=(0, 30, ' kt'),
-    wind_from=(0, 360, ' deg'),
-    visibility=(50, 1e5, ' m'),
-    intensity=(0, 1, ''),
-    cloud_cover=(0, 1, ''),
-    cloud_base=(0, 1e5, ' m'),
-    hour=(0, 24, ' h'),
-    daylight=(0, 1, ''),
-    temperature=(-50, 55, ' deg C'),
-    pressure=(930, 1060, ' hPa'),
-)
+_CHOICES = {'precipitation': ('none', 'rain', 'snow'), 'ground': ('grass', 'desert', 'snow')}
+LIMITS = {  # of the conditions: from, to, unit
+    'distance': (600, 20000, ' m'),
+    'cross_track': (-1000, 1000, ' m'),
+    'height_error': (-150, 300, ' m'),
+    'airspeed': (120, 170, ' kt'),
+    'flaps': (0.4, 1, ''),
+    'fuel': (0.02, 1, ''),
+    'wind_speed': (0, 40, ' kt'),
+    'gust': (0, 30, ' kt'),
+    'wind_from': (0, 360, ' deg'),
+    'visibility': (50, 1e5, ' m'),
+    'intensity': (0, 1, ''),
+    'cloud_cover': (0, 1, ''),
+    'cloud_base': (0, 1e5, ' m'),
+    'hour': (0, 24, ' h'),
+    'daylight': (0, 1, ''),
+    'temperature': (-50, 55, ' deg C'),
+    'pressure': (930, 1060, ' hPa'),
+}
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #9932c15f
 NM = 1852.0  # m
@@ -236,22 +236,22 @@ class _Range(NamedTuple):
     text: str
 
 
-RANGES = dict(
-    distance=_Range(3, 5, 'nm', 'before the threshold; as in the landing paper'),
-    airspeed=_Range(130, 148, 'kt', 'reference speed; our choice, as are the rows below'),
-    fuel=_Range(0.15, 0.6, '', 'of 24,000 lb'),
-    wind_speed=_Range(0, 12, 'kt', 'steady wind, 10 m above the ground'),
-    wind_aside=_Range(-70, 70, 'deg', 'direction of the wind relative to the runway'),
-    gust=_Range(0, 4, 'kt', 'on top of the wind'),
-    hour=_Range(5, 23, 'h', 'when an airport is open'),
-    fog=_Range(600, 2500, 'm', 'visibility of 15% of the flights'),
-    haze=_Range(2500, 8000, 'm', 'visibility of 25%'),
-    clear=_Range(8000, 40000, 'm', 'visibility of the others'),
-    intensity=_Range(0.2, 1, '', 'of rain or snow'),
-    wet_cover=_Range(0.6, 1, '', 'clouds when it rains or snows'),
-    dry_cover=_Range(0, 1, '', 'clouds when it does not'),
-    cloud_base=_Range(150, 2500, 'm', 'over the runway'),
-)
+RANGES = {
+    'distance': _Range(3, 5, 'nm', 'before the threshold; as in the landing paper'),
+    'airspeed': _Range(130, 148, 'kt', 'reference speed; our choice, as are the rows below'),
+    'fuel': _Range(0.15, 0.6, '', 'of 24,000 lb'),
+    'wind_speed': _Range(0, 12, 'kt', 'steady wind, 10 m above the ground'),
+    'wind_aside': _Range(-70, 70, 'deg', 'direction of the wind relative to the runway'),
+    'gust': _Range(0, 4, 'kt', 'on top of the wind'),
+    'hour': _Range(5, 23, 'h', 'when an airport is open'),
+    'fog': _Range(600, 2500, 'm', 'visibility of 15% of the flights'),
+    'haze': _Range(2500, 8000, 'm', 'visibility of 25%'),
+    'clear': _Range(8000, 40000, 'm', 'visibility of the others'),
+    'intensity': _Range(0.2, 1, '', 'of rain or snow'),
+    'wet_cover': _Range(0.6, 1, '', 'clouds when it rains or snows'),
+    'dry_cover': _Range(0, 1, '', 'clouds when it does not'),
+    'cloud_base': _Range(150, 2500, 'm', 'over the runway'),
+}
 
 
 def _draw_uniform(rng: np.random.Generator, name: str) -> float:
@@ -265,26 +265,26 @@ def _draw_normal(rng: np.random.Generator, middle: float, spread: float, low: fl
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #a38c5e36
 def _draw_start(rng: np.random.Generator, runway: Runway) -> dict:
     "Draw the initial state of a flight; the order of the draws must not change, so that seeds keep their meaning."
-    return dict(
-        distance=_draw_uniform(rng, 'distance') * NM,
-        cross_track=_draw_normal(rng, 0, 60, -200, 200),
-        height_error=_draw_normal(rng, 0, 20, -60, 60),
-        airspeed=_draw_uniform(rng, 'airspeed'),
-        flaps=float(rng.choice([0.75, 1.0])),
-        fuel=_draw_uniform(rng, 'fuel'),
-        wind_speed=_draw_uniform(rng, 'wind_speed'),
-        wind_from=(runway.heading + _draw_uniform(rng, 'wind_aside')) % 360,
-        gust=_draw_uniform(rng, 'gust'),
-        hour=_draw_uniform(rng, 'hour'),
-    )
+    return {
+        'distance': _draw_uniform(rng, 'distance') * NM,
+        'cross_track': _draw_normal(rng, 0, 60, -200, 200),
+        'height_error': _draw_normal(rng, 0, 20, -60, 60),
+        'airspeed': _draw_uniform(rng, 'airspeed'),
+        'flaps': float(rng.choice([0.75, 1.0])),
+        'fuel': _draw_uniform(rng, 'fuel'),
+        'wind_speed': _draw_uniform(rng, 'wind_speed'),
+        'wind_from': (runway.heading + _draw_uniform(rng, 'wind_aside')) % 360,
+        'gust': _draw_uniform(rng, 'gust'),
+        'hour': _draw_uniform(rng, 'hour'),
+    }
 
 
 def _draw_weather(rng: np.random.Generator, runway: Runway) -> dict:
     "The weather and the ground of a runway's climate, drawn in this order"
-    c = dict(
-        temperature=_draw_normal(rng, 27 - 0.4 * abs(runway.lat) - 0.0065 * runway.elevation, 8, -30, 42),
-        pressure=_draw_normal(rng, 1013.25, 8, 980, 1045),
-    )
+    c = {
+        'temperature': _draw_normal(rng, 27 - 0.4 * abs(runway.lat) - 0.0065 * runway.elevation, 8, -30, 42),
+        'pressure': _draw_normal(rng, 1013.25, 8, 980, 1045),
+    }
     haze = rng.random()
     wet = rng.random() <= 0.3
     dry = rng.random()
@@ -330,7 +330,7 @@ def draw_conditions(
     runway = _runway(choices[int(rng.integers(len(choices)))], choices, fixed.get('runway'))
     if not isinstance(runway, Runway):
         raise ValueError(f"runway is a Runway or a name such as 'KSEA/12L'; got {runway!r}")
-    c = dict(seed=seed, runway=runway) | _draw_start(rng, runway) | _draw_weather(rng, runway)
+    c = {'seed': seed, 'runway': runway} | _draw_start(rng, runway) | _draw_weather(rng, runway)
     c['events'] = _draw_events(rng, frequency)
     c |= {k: v for k, v in fixed.items() if k != 'runway'}
     if c['precipitation'] != 'none' and not c['intensity']:
@@ -412,72 +412,72 @@ _CONTROL = 2  # of them per step of control
 _POUND = 0.45359237  # kg
 _FT3 = 515.379  # kg/m3 per slug/ft3
 _PSF = 0.478803  # hPa per psf
-_READ = dict(
-    lat=('position/lat-geod-deg', 1),
-    lon=('position/long-gc-deg', 1),
-    altitude=('position/h-sl-ft', FOOT),
-    radio_height=('position/h-agl-ft', FOOT),
-    phi=('attitude/phi-rad', DEGREES),
-    theta=('attitude/theta-rad', DEGREES),
-    psi=('attitude/psi-rad', DEGREES),
-    p=('velocities/p-rad_sec', DEGREES),
-    q=('velocities/q-rad_sec', DEGREES),
-    r=('velocities/r-rad_sec', DEGREES),
-    u=('velocities/u-fps', FOOT),
-    v=('velocities/v-fps', FOOT),
-    w=('velocities/w-fps', FOOT),
-    vn=('velocities/v-north-fps', FOOT),
-    ve=('velocities/v-east-fps', FOOT),
-    vd=('velocities/v-down-fps', FOOT),
-    climb=('velocities/h-dot-fps', FOOT),
-    airspeed=('velocities/vc-kts', 1),
-    true_airspeed=('velocities/vtrue-kts', 1),
-    ground_speed=('velocities/vg-fps', FOOT / KNOT),
-    mach=('velocities/mach', 1),
-    alpha=('aero/alpha-deg', 1),
-    beta=('aero/beta-deg', 1),
-    nx=('accelerations/Nx', 1),
-    ny=('accelerations/Ny', 1),
-    nz=('accelerations/Nz', 1),
-    wind_n=('atmosphere/total-wind-north-fps', FOOT),
-    wind_e=('atmosphere/total-wind-east-fps', FOOT),
-    wind_d=('atmosphere/total-wind-down-fps', FOOT),
-    temperature_r=('atmosphere/T-R', 5 / 9),
-    pressure=('atmosphere/P-psf', _PSF),
-    density=('atmosphere/rho-slugs_ft3', _FT3),
-    n1_0=('propulsion/engine/n1', 1),
-    n1_1=('propulsion/engine[1]/n1', 1),
-    n2_0=('propulsion/engine/n2', 1),
-    n2_1=('propulsion/engine[1]/n2', 1),
-    fuel_flow_0=('propulsion/engine/fuel-flow-rate-pps', _POUND),
-    fuel_flow_1=('propulsion/engine[1]/fuel-flow-rate-pps', _POUND),
-    thrust_0=('propulsion/engine/thrust-lbs', _POUND * 9.80665),
-    thrust_1=('propulsion/engine[1]/thrust-lbs', _POUND * 9.80665),
-    throttle_0=('fcs/throttle-cmd-norm', 1),
-    throttle_1=('fcs/throttle-cmd-norm[1]', 1),
-    reverser_0=('propulsion/engine/reverser-angle-rad', 1 / 2.2),
-    reverser_1=('propulsion/engine[1]/reverser-angle-rad', 1 / 2.2),
-    fuel_0=('propulsion/tank/contents-lbs', _POUND),
-    fuel_1=('propulsion/tank[1]/contents-lbs', _POUND),
-    fuel_2=('propulsion/tank[2]/contents-lbs', _POUND),
-    mass=('inertia/weight-lbs', _POUND),
-    elevator=('fcs/elevator-pos-norm', 1),
-    aileron=('fcs/left-aileron-pos-norm', 1),
-    rudder=('fcs/rudder-pos-norm', 1),
-    elevator_cmd=('fcs/elevator-cmd-norm', 1),
-    aileron_cmd=('fcs/aileron-cmd-norm', 1),
-    rudder_cmd=('fcs/rudder-cmd-norm', 1),
-    elevator_trim=('fcs/pitch-trim-cmd-norm', 1),
-    flap=('fcs/flap-pos-norm', 1),
-    gear=('gear/gear-pos-norm', 1),
-    spoiler=('fcs/spoiler-pos-norm', 1),
-    speedbrake=('fcs/speedbrake-pos-norm', 1),
-    brake_left=('fcs/left-brake-cmd-norm', 1),
-    brake_right=('fcs/right-brake-cmd-norm', 1),
-    wow_0=('gear/unit/WOW', 1),
-    wow_1=('gear/unit[1]/WOW', 1),
-    wow_2=('gear/unit[2]/WOW', 1),
-)
+_READ = {
+    'lat': ('position/lat-geod-deg', 1),
+    'lon': ('position/long-gc-deg', 1),
+    'altitude': ('position/h-sl-ft', FOOT),
+    'radio_height': ('position/h-agl-ft', FOOT),
+    'phi': ('attitude/phi-rad', DEGREES),
+    'theta': ('attitude/theta-rad', DEGREES),
+    'psi': ('attitude/psi-rad', DEGREES),
+    'p': ('velocities/p-rad_sec', DEGREES),
+    'q': ('velocities/q-rad_sec', DEGREES),
+    'r': ('velocities/r-rad_sec', DEGREES),
+    'u': ('velocities/u-fps', FOOT),
+    'v': ('velocities/v-fps', FOOT),
+    'w': ('velocities/w-fps', FOOT),
+    'vn': ('velocities/v-north-fps', FOOT),
+    've': ('velocities/v-east-fps', FOOT),
+    'vd': ('velocities/v-down-fps', FOOT),
+    'climb': ('velocities/h-dot-fps', FOOT),
+    'airspeed': ('velocities/vc-kts', 1),
+    'true_airspeed': ('velocities/vtrue-kts', 1),
+    'ground_speed': ('velocities/vg-fps', FOOT / KNOT),
+    'mach': ('velocities/mach', 1),
+    'alpha': ('aero/alpha-deg', 1),
+    'beta': ('aero/beta-deg', 1),
+    'nx': ('accelerations/Nx', 1),
+    'ny': ('accelerations/Ny', 1),
+    'nz': ('accelerations/Nz', 1),
+    'wind_n': ('atmosphere/total-wind-north-fps', FOOT),
+    'wind_e': ('atmosphere/total-wind-east-fps', FOOT),
+    'wind_d': ('atmosphere/total-wind-down-fps', FOOT),
+    'temperature_r': ('atmosphere/T-R', 5 / 9),
+    'pressure': ('atmosphere/P-psf', _PSF),
+    'density': ('atmosphere/rho-slugs_ft3', _FT3),
+    'n1_0': ('propulsion/engine/n1', 1),
+    'n1_1': ('propulsion/engine[1]/n1', 1),
+    'n2_0': ('propulsion/engine/n2', 1),
+    'n2_1': ('propulsion/engine[1]/n2', 1),
+    'fuel_flow_0': ('propulsion/engine/fuel-flow-rate-pps', _POUND),
+    'fuel_flow_1': ('propulsion/engine[1]/fuel-flow-rate-pps', _POUND),
+    'thrust_0': ('propulsion/engine/thrust-lbs', _POUND * 9.80665),
+    'thrust_1': ('propulsion/engine[1]/thrust-lbs', _POUND * 9.80665),
+    'throttle_0': ('fcs/throttle-cmd-norm', 1),
+    'throttle_1': ('fcs/throttle-cmd-norm[1]', 1),
+    'reverser_0': ('propulsion/engine/reverser-angle-rad', 1 / 2.2),
+    'reverser_1': ('propulsion/engine[1]/reverser-angle-rad', 1 / 2.2),
+    'fuel_0': ('propulsion/tank/contents-lbs', _POUND),
+    'fuel_1': ('propulsion/tank[1]/contents-lbs', _POUND),
+    'fuel_2': ('propulsion/tank[2]/contents-lbs', _POUND),
+    'mass': ('inertia/weight-lbs', _POUND),
+    'elevator': ('fcs/elevator-pos-norm', 1),
+    'aileron': ('fcs/left-aileron-pos-norm', 1),
+    'rudder': ('fcs/rudder-pos-norm', 1),
+    'elevator_cmd': ('fcs/elevator-cmd-norm', 1),
+    'aileron_cmd': ('fcs/aileron-cmd-norm', 1),
+    'rudder_cmd': ('fcs/rudder-cmd-norm', 1),
+    'elevator_trim': ('fcs/pitch-trim-cmd-norm', 1),
+    'flap': ('fcs/flap-pos-norm', 1),
+    'gear': ('gear/gear-pos-norm', 1),
+    'spoiler': ('fcs/spoiler-pos-norm', 1),
+    'speedbrake': ('fcs/speedbrake-pos-norm', 1),
+    'brake_left': ('fcs/left-brake-cmd-norm', 1),
+    'brake_right': ('fcs/right-brake-cmd-norm', 1),
+    'wow_0': ('gear/unit/WOW', 1),
+    'wow_1': ('gear/unit[1]/WOW', 1),
+    'wow_2': ('gear/unit[2]/WOW', 1),
+}
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #6553cc0e
 def _sea_level(qnh: float, elevation: float, kelvin: float) -> float:
@@ -487,7 +487,8 @@ def _sea_level(qnh: float, elevation: float, kelvin: float) -> float:
 
 def _initial_properties(c: Conditions) -> dict[str, float]:
     "Return the initial conditions as JSBSim properties, in JSBSim's units"
-    run, (lat, lon) = c.runway, c.runway.geodetic(-c.distance, c.cross_track)
+    run = c.runway
+    lat, lon = c.runway.geodetic(-c.distance, c.cross_track)
     standard = 15 - 0.0065 * run.elevation  # deg C at the runway
     above = run.elevation + (c.distance + AIM) * SLOPE + c.height_error
     return {
@@ -560,26 +561,26 @@ class _Aeroplane:
         self.fdm.run_ic()
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #73a89fe9
-_MECHANISMS = dict(
-    ice_time=Tuned(60.0, 's', 'until ice has grown to its value'),
-    wind_time=Tuned(5.0, 's', 'until the wind of the perturbation blows in full'),
-    gust_share=Tuned(0.2, '', 'of that wind which comes in gusts at least'),
-    fire_time=Tuned(15.0, 's', 'times 1 / severity: until a fire seizes its engine'),
-    wind_height=Tuned(10.0, 'm', 'of the mast that measures the wind: WMO-No. 8, chapter 5'),
-    wind_top=Tuned(300.0, 'm', 'above which the ground does not slow the wind'),
-    wind_low=Tuned(2.0, 'm', 'below which it is not slowed further'),
-    bird_drag=Tuned(0.3, '', 'damage of the nose by a bird of severity 1, in units of ice on a wing'),
-    bird_n1=Tuned(30.0, '%', 'of N1 that an engine which it struck lacks at full throttle'),
-    bird_n2=Tuned(10.0, '%', 'of N2, the same'),
-    bird_thrust=Tuned(0.3, '', 'part of its thrust at the same N2'),
-    bird_engine=Tuned(0.6, '', 'severity from which a bird takes an engine'),
-    turbulence=Tuned(7.0, 'ft/s', 'of wind at 20 ft per unit of turbulence: 10 is 41 kt'),
-    rough=Tuned(0.6, '', "of JSBSim's severity (1 to 7) per unit of turbulence"),
-)
+_MECHANISMS = {
+    'ice_time': Tuned(60.0, 's', 'until ice has grown to its value'),
+    'wind_time': Tuned(5.0, 's', 'until the wind of the perturbation blows in full'),
+    'gust_share': Tuned(0.2, '', 'of that wind which comes in gusts at least'),
+    'fire_time': Tuned(15.0, 's', 'times 1 / severity: until a fire seizes its engine'),
+    'wind_height': Tuned(10.0, 'm', 'of the mast that measures the wind: WMO-No. 8, chapter 5'),
+    'wind_top': Tuned(300.0, 'm', 'above which the ground does not slow the wind'),
+    'wind_low': Tuned(2.0, 'm', 'below which it is not slowed further'),
+    'bird_drag': Tuned(0.3, '', 'damage of the nose by a bird of severity 1, in units of ice on a wing'),
+    'bird_n1': Tuned(30.0, '%', 'of N1 that an engine which it struck lacks at full throttle'),
+    'bird_n2': Tuned(10.0, '%', 'of N2, the same'),
+    'bird_thrust': Tuned(0.3, '', 'part of its thrust at the same N2'),
+    'bird_engine': Tuned(0.6, '', 'severity from which a bird takes an engine'),
+    'turbulence': Tuned(7.0, 'ft/s', 'of wind at 20 ft per unit of turbulence: 10 is 41 kt'),
+    'rough': Tuned(0.6, '', "of JSBSim's severity (1 to 7) per unit of turbulence"),
+}
 "Parameters of failures and disturbances: our choice; those of X-Plane (landing paper) are not documented"
 _MECHANISM = SimpleNamespace(**{name: number.value for name, number in _MECHANISMS.items()})
 _GUSTS = ((3, 5), (5, 9), (9, 20))  # s, the periods of the three waves are drawn from these
-_ROUGHNESS = dict(grass=0.03, desert=0.005, snow=0.005)  # m, z0: Davenport's classes 'open' and 'smooth', WMO-No. 8
+_ROUGHNESS = {'grass': 0.03, 'desert': 0.005, 'snow': 0.005}  # m, z0: Davenport's 'open' and 'smooth', WMO-No. 8
 
 
 def wind_profile(height: float, ground: str = 'grass') -> float:
@@ -683,17 +684,17 @@ class _World:
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #86bf4ac3
 _PLACE = ('lat', 'lon', 'vn', 've')  # rotated into the frame of the runway
 _DIRECT = tuple(name for name in Seen._fields if name in _READ)  # used unchanged, in the order of `Seen`
-_CONTROL_PROPERTIES = dict(
-    elevator=['fcs/elevator-cmd-norm'],
-    aileron=['fcs/aileron-cmd-norm'],
-    rudder=['fcs/rudder-cmd-norm'],
-    throttle=['fcs/throttle-cmd-norm', 'fcs/throttle-cmd-norm[1]'],
-    spoiler=['fcs/spoiler-cmd-norm'],
-    speedbrake=['fcs/speedbrake-cmd-norm'],
-    brake=['fcs/left-brake-cmd-norm', 'fcs/right-brake-cmd-norm'],
-    reverser=['propulsion/engine/reverser-angle-rad', 'propulsion/engine[1]/reverser-angle-rad'],
-    steer=['fcs/steer-cmd-norm'],
-)
+_CONTROL_PROPERTIES = {
+    'elevator': ['fcs/elevator-cmd-norm'],
+    'aileron': ['fcs/aileron-cmd-norm'],
+    'rudder': ['fcs/rudder-cmd-norm'],
+    'throttle': ['fcs/throttle-cmd-norm', 'fcs/throttle-cmd-norm[1]'],
+    'spoiler': ['fcs/spoiler-cmd-norm'],
+    'speedbrake': ['fcs/speedbrake-cmd-norm'],
+    'brake': ['fcs/left-brake-cmd-norm', 'fcs/right-brake-cmd-norm'],
+    'reverser': ['propulsion/engine/reverser-angle-rad', 'propulsion/engine[1]/reverser-angle-rad'],
+    'steer': ['fcs/steer-cmd-norm'],
+}
 
 
 class _Measurements:
@@ -735,27 +736,27 @@ class _Controls:
                 write(value)
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #f38a83d4
-_ENDS = dict(
-    time=Tuned(160.0, 's', 'the longest flight'),
-    slow=Tuned(30.0, 'kt', 'below which an aeroplane on the ground has landed'),
-    rolled=Tuned(3.0, 's', 'minimum time from touchdown to landed'),
-    lost=Tuned(200.0, 'm/s', 'rate of climb that no flight has'),
-    roll=Tuned(70.0, 'deg', 'bank that ends a flight'),
-    roll_low=Tuned(20.0, 'deg', 'the same close to the ground, or on it'),
-    low=Tuned(3.0, 'm', 'below which that holds'),
-    terrain=Tuned(1.0, 'm', 'of the centre of gravity over the ground, in the air'),
-    short=Tuned(-20.0, 'm', 'touchdown before this'),
-    long=Tuned(0.75, '', 'touchdown beyond this part of the runway'),
-    off_side=Tuned(5.0, 'm', 'touchdown this far beside the edge'),
-    hard=Tuned(4.6, 'm/s', 'sink rate at touchdown'),
-    wing=Tuned(9.0, 'deg', 'bank at touchdown: a wing tip or an engine strikes'),
-    nose=Tuned(-2.5, 'deg', 'pitch at touchdown: the nose wheel is first'),
-    tail=Tuned(10.5, 'deg', 'pitch at touchdown: the tail strikes'),
-    excursion=Tuned(25.0, 'm', 'beside the edge of the runway'),
-    overrun=Tuned(60.0, 'm', 'past the end of the runway'),
-    peak=Tuned(1.5, 's', 'after touchdown, in which accelerations peak, whatever the verdict'),
-    peak_hz=Tuned(5.0, 'Hz', 'low-pass filter of the accelerations'),
-)
+_ENDS = {
+    'time': Tuned(160.0, 's', 'the longest flight'),
+    'slow': Tuned(30.0, 'kt', 'below which an aeroplane on the ground has landed'),
+    'rolled': Tuned(3.0, 's', 'minimum time from touchdown to landed'),
+    'lost': Tuned(200.0, 'm/s', 'rate of climb that no flight has'),
+    'roll': Tuned(70.0, 'deg', 'bank that ends a flight'),
+    'roll_low': Tuned(20.0, 'deg', 'the same close to the ground, or on it'),
+    'low': Tuned(3.0, 'm', 'below which that holds'),
+    'terrain': Tuned(1.0, 'm', 'of the centre of gravity over the ground, in the air'),
+    'short': Tuned(-20.0, 'm', 'touchdown before this'),
+    'long': Tuned(0.75, '', 'touchdown beyond this part of the runway'),
+    'off_side': Tuned(5.0, 'm', 'touchdown this far beside the edge'),
+    'hard': Tuned(4.6, 'm/s', 'sink rate at touchdown'),
+    'wing': Tuned(9.0, 'deg', 'bank at touchdown: a wing tip or an engine strikes'),
+    'nose': Tuned(-2.5, 'deg', 'pitch at touchdown: the nose wheel is first'),
+    'tail': Tuned(10.5, 'deg', 'pitch at touchdown: the tail strikes'),
+    'excursion': Tuned(25.0, 'm', 'beside the edge of the runway'),
+    'overrun': Tuned(60.0, 'm', 'past the end of the runway'),
+    'peak': Tuned(1.5, 's', 'after touchdown, in which accelerations peak, whatever the verdict'),
+    'peak_hz': Tuned(5.0, 'Hz', 'low-pass filter of the accelerations'),
+}
 "The limits of a flight (our choice)"
 _END = SimpleNamespace(**{name: limit.value for name, limit in _ENDS.items()})
 TIME_LIMIT = _END.time
@@ -797,46 +798,39 @@ def _crash_on_ground(s: Seen, run: Runway) -> str:
         return 'overrun'
     return 'roll' if abs(s.phi) > _END.roll_low else ''
 
-# %% ../../../nbs/01_envs/landing/02_approach.ipynb #ddeeb989
-def _crash_reason(seen: Seen, autopilot: Autopilot, previous_phase: int, run: Runway) -> str:
-    "Return the reason of a crash at this step, or ''; `previous_phase` is the phase before the step"
-    if autopilot.phase < 2:
-        return _crash_in_air(seen)
-    touched = _crash_at_touchdown(autopilot.touchdown, run) if previous_phase < 2 else ''
-    return touched or _crash_on_ground(seen, run)
-
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #e2b25294
 def lag(x: np.ndarray, seconds: float) -> np.ndarray:
     """Follow (T,) or (T, k) rows with a first-order lag of that time constant, settled at the first row."""
     from scipy.signal import lfilter
 
-    a, x = np.exp(-1 / (HZ * seconds)), np.asarray(x, float)
+    a = np.exp(-1 / (HZ * seconds))
+    x = np.asarray(x, float)
     return lfilter([1 - a], [1, -a], x, axis=0, zi=a * x[:1])[0]
 
 # %% ../../../nbs/01_envs/landing/02_approach.ipynb #d133d5c7
-TURBINE = dict(
-    core=Tuned(50.0, '%', 'of N2 above which an engine with fuel runs'),
-    pressure=Tuned(0.6, '', 'of the pressure ratio over 1 at full N1'),
-    pressure_off=Tuned(0.2, '', 'part of it when the fan only windmills'),
-    egt=Tuned(330.0, 'K', 'exhaust over the air outside, running, at N1 = 0'),
-    egt_n1=Tuned(4.6, 'K/%', 'and for each percent of N1'),
-    egt_off=Tuned(30.0, 'K', 'the same when it does not run'),
-    egt_n1_off=Tuned(2.0, 'K/%', ''),
-    egt_fire=Tuned(130.0, 'K', 'by a fire of severity 1'),
-    egt_bird=Tuned(90.0, 'K', 'by a bird of severity 1 in an engine that still runs'),
-    egt_lag=Tuned(4.0, 's', 'time constant'),
-    shake=Tuned(0.8, '', 'units of vibration of a whole engine at full N1; gauges go to 5'),
-    shake_bird=Tuned(5.0, '', 'and of one that a bird of severity 1 struck'),
-    oil=Tuned(2.0, 'psi', 'oil pressure at N2 = 0'),
-    oil_n2=Tuned(0.55, 'psi/%', 'and for each percent of N2'),
-    oil_fire=Tuned(0.45, '', 'part of it that a fire takes'),
-    oil_lag=Tuned(1.0, 's', 'time constant'),
-    warm=Tuned(55.0, 'deg C', 'oil of an engine that runs, at N2 = 0'),
-    warm_n2=Tuned(0.45, 'K/%', 'and for each percent of N2'),
-    cold=Tuned(45.0, 'deg C', 'oil of one that does not run'),
-    warm_fire=Tuned(45.0, 'K', 'by a fire of severity 1'),
-    warm_lag=Tuned(25.0, 's', 'time constant'),
-)
+TURBINE = {
+    'core': Tuned(50.0, '%', 'of N2 above which an engine with fuel runs'),
+    'pressure': Tuned(0.6, '', 'of the pressure ratio over 1 at full N1'),
+    'pressure_off': Tuned(0.2, '', 'part of it when the fan only windmills'),
+    'egt': Tuned(330.0, 'K', 'exhaust over the air outside, running, at N1 = 0'),
+    'egt_n1': Tuned(4.6, 'K/%', 'and for each percent of N1'),
+    'egt_off': Tuned(30.0, 'K', 'the same when it does not run'),
+    'egt_n1_off': Tuned(2.0, 'K/%', ''),
+    'egt_fire': Tuned(130.0, 'K', 'by a fire of severity 1'),
+    'egt_bird': Tuned(90.0, 'K', 'by a bird of severity 1 in an engine that still runs'),
+    'egt_lag': Tuned(4.0, 's', 'time constant'),
+    'shake': Tuned(0.8, '', 'units of vibration of a whole engine at full N1; gauges go to 5'),
+    'shake_bird': Tuned(5.0, '', 'and of one that a bird of severity 1 struck'),
+    'oil': Tuned(2.0, 'psi', 'oil pressure at N2 = 0'),
+    'oil_n2': Tuned(0.55, 'psi/%', 'and for each percent of N2'),
+    'oil_fire': Tuned(0.45, '', 'part of it that a fire takes'),
+    'oil_lag': Tuned(1.0, 's', 'time constant'),
+    'warm': Tuned(55.0, 'deg C', 'oil of an engine that runs, at N2 = 0'),
+    'warm_n2': Tuned(0.45, 'K/%', 'and for each percent of N2'),
+    'cold': Tuned(45.0, 'deg C', 'oil of one that does not run'),
+    'warm_fire': Tuned(45.0, 'K', 'by a fire of severity 1'),
+    'warm_lag': Tuned(25.0, 's', 'time constant'),
+}
 "Parameters of the engine instruments (our choice): plausible for a CFM56, not measured on one"
 _GAUGE = SimpleNamespace(**{name: number.value for name, number in TURBINE.items()})
 
@@ -953,13 +947,13 @@ class _FlightLog:
         log |= dict(zip(_STATE_COLUMNS, np.array(self.states).T))
         log['temperature'] = log.pop('temperature_r') - 273.15
         flying = log['phase'] == 0
-        log |= dict(
-            ap_on=flying * 1.0,
-            at_on=(flying & (log['rel_servo_thro'] == 0)) * 1.0,
-            gs_on=(flying & (log['rel_gls'] == 0)) * 1.0,
-            loc_on=flying * 1.0,
-            wind_speed_kt=np.hypot(log['wind_n'], log['wind_e']) / KNOT,
-        )
+        log |= {
+            'ap_on': flying * 1.0,
+            'at_on': (flying & (log['rel_servo_thro'] == 0)) * 1.0,
+            'gs_on': (flying & (log['rel_gls'] == 0)) * 1.0,
+            'loc_on': flying * 1.0,
+            'wind_speed_kt': np.hypot(log['wind_n'], log['wind_e']) / KNOT,
+        }
         log |= {f'bird_{i}': log['rel_bird_strike'] * (self.bird == i) for i in (0, 1)}
         return log | _engine(log, 0) | _engine(log, 1)
 
@@ -1037,7 +1031,13 @@ def fly_approach(conditions: Conditions) -> Flight:
             seen = control(t)
             if k % (RATE // HZ) == 0:
                 flight_log.add(seen, autopilot, world.values)
-            if reason := _crash_reason(seen, autopilot, previous_phase, run):
+            if autopilot.phase < 2:
+                reason = _crash_in_air(seen)
+            elif previous_phase < 2:
+                reason = _crash_at_touchdown(autopilot.touchdown, run) or _crash_on_ground(seen, run)
+            else:
+                reason = _crash_on_ground(seen, run)
+            if reason:
                 outcome = 'crashed'
                 break
             if autopilot.phase == 2 and seen.airspeed < _END.slow and t > autopilot.touchdown['t'] + _END.rolled:

@@ -63,74 +63,74 @@ class Tuned(NamedTuple):
     text: str
 
 
-_IN_THE_AIR = dict(
+_IN_THE_AIR = {
     # the path
-    slope=Tuned(0.12, '1/s', 'extra rate of descent per metre above the glide slope'),
-    max_descent=Tuned(8.0, 'm/s', 'limit of the rate of descent'),
-    max_climb=Tuned(2.0, 'm/s', 'limit of the rate of climb'),
-    flare_height=Tuned(15.0, 'm', 'height at which the flare starts'),
-    flare_sink=Tuned(0.42, 'm/s', 'target rate of descent at the ground'),
-    flare_time=Tuned(4.6, 's', 'time constant of the height in the flare'),
+    'slope': Tuned(0.12, '1/s', 'extra rate of descent per metre above the glide slope'),
+    'max_descent': Tuned(8.0, 'm/s', 'limit of the rate of descent'),
+    'max_climb': Tuned(2.0, 'm/s', 'limit of the rate of climb'),
+    'flare_height': Tuned(15.0, 'm', 'height at which the flare starts'),
+    'flare_sink': Tuned(0.42, 'm/s', 'target rate of descent at the ground'),
+    'flare_time': Tuned(4.6, 's', 'time constant of the height in the flare'),
     # pitch
-    climb=Tuned(0.018, 'rad s/m', 'pitch per error of the rate of climb'),
-    climb_sum=Tuned(0.004, 'rad/m', 'pitch per integral of that error'),
-    climb_flare=Tuned(0.026, 'rad s/m', 'pitch per error of the rate of climb, in the flare'),
-    climb_sum_flare=Tuned(0.010, 'rad/m', 'pitch per integral of that error, in the flare'),
-    max_climb_sum=Tuned(0.25, 'rad', 'limit of the integral term'),
-    pitch_low=Tuned(-0.105, 'rad', 'lowest target pitch, 6 degrees down'),
-    pitch_high=Tuned(0.175, 'rad', 'highest target pitch, 10 degrees up'),
-    theta=Tuned(2.6, '1/rad', 'elevator per error of pitch'),
-    theta_sum=Tuned(0.9, '1/(rad s)', 'elevator per integral of that error'),
-    max_theta_sum=Tuned(0.8, '', 'limit of the integral term'),
-    q=Tuned(1.9, 's/rad', 'elevator against the pitch rate'),
+    'climb': Tuned(0.018, 'rad s/m', 'pitch per error of the rate of climb'),
+    'climb_sum': Tuned(0.004, 'rad/m', 'pitch per integral of that error'),
+    'climb_flare': Tuned(0.026, 'rad s/m', 'pitch per error of the rate of climb, in the flare'),
+    'climb_sum_flare': Tuned(0.010, 'rad/m', 'pitch per integral of that error, in the flare'),
+    'max_climb_sum': Tuned(0.25, 'rad', 'limit of the integral term'),
+    'pitch_low': Tuned(-0.105, 'rad', 'lowest target pitch, 6 degrees down'),
+    'pitch_high': Tuned(0.175, 'rad', 'highest target pitch, 10 degrees up'),
+    'theta': Tuned(2.6, '1/rad', 'elevator per error of pitch'),
+    'theta_sum': Tuned(0.9, '1/(rad s)', 'elevator per integral of that error'),
+    'max_theta_sum': Tuned(0.8, '', 'limit of the integral term'),
+    'q': Tuned(1.9, 's/rad', 'elevator against the pitch rate'),
     # bank
-    aside=Tuned(0.09, '1/s', 'target sideways speed per metre off the centre line'),
-    max_aside=Tuned(8.0, 'm/s', 'limit of the target sideways speed'),
-    bank=Tuned(0.055, 'rad s/m', 'bank per error of the sideways speed'),
-    max_bank=Tuned(0.44, 'rad', 'limit of the target bank, 25 degrees'),
-    bank_low=Tuned(0.09, 'rad', 'limit of the target bank near the ground, 5 degrees'),
-    bank_height=Tuned(8.0, 'm', 'height below which bank_low applies'),
-    phi=Tuned(1.5, '1/rad', 'ailerons per error of bank'),
-    phi_sum=Tuned(0.15, '1/(rad s)', 'ailerons per integral of that error'),
-    max_phi_sum=Tuned(0.3, '', 'limit of the integral term'),
-    p=Tuned(0.9, 's/rad', 'ailerons against the roll rate'),
+    'aside': Tuned(0.09, '1/s', 'target sideways speed per metre off the centre line'),
+    'max_aside': Tuned(8.0, 'm/s', 'limit of the target sideways speed'),
+    'bank': Tuned(0.055, 'rad s/m', 'bank per error of the sideways speed'),
+    'max_bank': Tuned(0.44, 'rad', 'limit of the target bank, 25 degrees'),
+    'bank_low': Tuned(0.09, 'rad', 'limit of the target bank near the ground, 5 degrees'),
+    'bank_height': Tuned(8.0, 'm', 'height below which bank_low applies'),
+    'phi': Tuned(1.5, '1/rad', 'ailerons per error of bank'),
+    'phi_sum': Tuned(0.15, '1/(rad s)', 'ailerons per integral of that error'),
+    'max_phi_sum': Tuned(0.3, '', 'limit of the integral term'),
+    'p': Tuned(0.9, 's/rad', 'ailerons against the roll rate'),
     # thrust
-    wind=Tuned(10.0, 'kt', 'wind above which the approach is flown faster'),
-    wind_extra=Tuned(5.0, 'kt', 'extra airspeed in such a wind'),
-    speed=Tuned(0.035, '1/kt', 'throttle per error of airspeed'),
-    speed_sum=Tuned(0.010, '1/(kt s)', 'throttle per integral of that error'),
-    closing=Tuned(0.22, '1/s', 'rate at which the throttles close in the flare'),
-    closed_height=Tuned(1.0, 'm', 'height below which the throttles are closed'),
+    'wind': Tuned(10.0, 'kt', 'wind above which the approach is flown faster'),
+    'wind_extra': Tuned(5.0, 'kt', 'extra airspeed in such a wind'),
+    'speed': Tuned(0.035, '1/kt', 'throttle per error of airspeed'),
+    'speed_sum': Tuned(0.010, '1/(kt s)', 'throttle per integral of that error'),
+    'closing': Tuned(0.22, '1/s', 'rate at which the throttles close in the flare'),
+    'closed_height': Tuned(1.0, 'm', 'height below which the throttles are closed'),
     # rudder
-    uneven=Tuned(0.55, '', 'rudder at full thrust of one engine and none of the other'),
-    thrust=Tuned(89000.0, 'N', 'thrust of an engine, 20,000 lbf'),
-    crab=Tuned(0.045, '1/deg', 'rudder per degree of crab, near the ground'),
-    crab_height=Tuned(9.0, 'm', 'height below which the crab is corrected'),
-)
+    'uneven': Tuned(0.55, '', 'rudder at full thrust of one engine and none of the other'),
+    'thrust': Tuned(89000.0, 'N', 'thrust of an engine, 20,000 lbf'),
+    'crab': Tuned(0.045, '1/deg', 'rudder per degree of crab, near the ground'),
+    'crab_height': Tuned(9.0, 'm', 'height below which the crab is corrected'),
+}
 
 # %% ../../../nbs/01_envs/landing/01_autopilot.ipynb #5fab14f9
-_ON_THE_GROUND = dict(
-    fast=Tuned(60.0, 'kt', 'airspeed above which the engines are reversed'),
-    reverse_after=Tuned(1.5, 's', 'time after touchdown at which the reversers open'),
-    brake_after=Tuned(2.0, 's', 'time after touchdown of brakes and reverse thrust'),
-    reverse_angle=Tuned(2.2, 'rad', 'angle of an open reverser'),
-    reverse_throttle=Tuned(0.55, '', 'throttle for reverse thrust'),
-    brake=Tuned(0.55, '', 'brake pressure, as a share of the maximum'),
-    nose_down=Tuned(1.2, '1/rad', 'elevator per error of pitch, and against its rate (s/rad)'),
-    max_nose_up=Tuned(0.35, '', 'limit of the elevator, nose up, on the ground'),
-    max_nose_down=Tuned(0.3, '', 'limit of the elevator, nose down, on the ground'),
-    nose_pitch=Tuned(0.0087, 'rad', 'target pitch below level, half a degree'),
-    level_phi=Tuned(1.5, '1/rad', 'ailerons per error of bank'),
-    level_p=Tuned(0.8, 's/rad', 'ailerons against the roll rate'),
-    line=Tuned(0.25, 'deg/m', 'heading correction per metre off the centre line'),
-    line_speed=Tuned(0.9, 'deg s/m', 'heading correction against the sideways speed'),
-    max_line=Tuned(6.0, 'deg', 'limit of the heading correction'),
-    line_rudder=Tuned(0.06, '1/deg', 'rudder per error of heading'),
-    line_wheel=Tuned(0.02, '1/deg', 'nose wheel per error of heading'),
-    max_wheel=Tuned(0.3, '', 'limit of the nose wheel'),
-)
+_ON_THE_GROUND = {
+    'fast': Tuned(60.0, 'kt', 'airspeed above which the engines are reversed'),
+    'reverse_after': Tuned(1.5, 's', 'time after touchdown at which the reversers open'),
+    'brake_after': Tuned(2.0, 's', 'time after touchdown of brakes and reverse thrust'),
+    'reverse_angle': Tuned(2.2, 'rad', 'angle of an open reverser'),
+    'reverse_throttle': Tuned(0.55, '', 'throttle for reverse thrust'),
+    'brake': Tuned(0.55, '', 'brake pressure, as a share of the maximum'),
+    'nose_down': Tuned(1.2, '1/rad', 'elevator per error of pitch, and against its rate (s/rad)'),
+    'max_nose_up': Tuned(0.35, '', 'limit of the elevator, nose up, on the ground'),
+    'max_nose_down': Tuned(0.3, '', 'limit of the elevator, nose down, on the ground'),
+    'nose_pitch': Tuned(0.0087, 'rad', 'target pitch below level, half a degree'),
+    'level_phi': Tuned(1.5, '1/rad', 'ailerons per error of bank'),
+    'level_p': Tuned(0.8, 's/rad', 'ailerons against the roll rate'),
+    'line': Tuned(0.25, 'deg/m', 'heading correction per metre off the centre line'),
+    'line_speed': Tuned(0.9, 'deg s/m', 'heading correction against the sideways speed'),
+    'max_line': Tuned(6.0, 'deg', 'limit of the heading correction'),
+    'line_rudder': Tuned(0.06, '1/deg', 'rudder per error of heading'),
+    'line_wheel': Tuned(0.02, '1/deg', 'nose wheel per error of heading'),
+    'max_wheel': Tuned(0.3, '', 'limit of the nose wheel'),
+}
 _SERVO = Tuned(0.12, '', 'share of the command a broken servo follows per step of 1/60 s: time constant 0.14 s')
-_GAINS = _IN_THE_AIR | _ON_THE_GROUND | dict(servo=_SERVO)
+_GAINS = _IN_THE_AIR | _ON_THE_GROUND | {'servo': _SERVO}
 _GAIN = SimpleNamespace(**{name: gain.value for name, gain in _GAINS.items()})
 
 # %% ../../../nbs/01_envs/landing/01_autopilot.ipynb #28d5580f
@@ -223,7 +223,7 @@ def _rollout_controls(seen: Seen, since: float, throttle_broken: bool) -> tuple[
     braking = since > _GAIN.brake_after
     throttle = _GAIN.reverse_throttle if fast and braking and not throttle_broken else 0.0
     reverser = _GAIN.reverse_angle * (fast and since > _GAIN.reverse_after)
-    return throttle, dict(spoiler=1.0, speedbrake=1.0, brake=_GAIN.brake * braking, reverser=reverser)
+    return throttle, {'spoiler': 1.0, 'speedbrake': 1.0, 'brake': _GAIN.brake * braking, 'reverser': reverser}
 
 
 def _hold_down(seen: Seen) -> tuple[float, float]:
@@ -300,7 +300,9 @@ class Autopilot:
         flare = self.phase == 1
         speed = self.airspeed + (_GAIN.wind_extra if wind > _GAIN.wind else 0)
         if not flare:
-            climb = self._descend(seen, broken['rel_gls'])
+            if broken['rel_gls'] and self.held_climb is None:  # the glide slope is lost: keep this rate of climb
+                self.held_climb = seen.climb
+            climb = _slope_climb(seen) if self.held_climb is None else self.held_climb
             throttle = self.thrust.step(seen.airspeed, speed, dt)
         else:
             climb = _flare_climb(seen.height, self.sink)
@@ -312,12 +314,6 @@ class Autopilot:
         self.throttle.step(within(0.0, throttle, 1.0), broken['rel_servo_thro'])
         self.rudder = _rudder_in_air(seen, angle_difference(self.heading, seen.psi))
         self.setpoints = _Setpoints(climb, theta * DEGREES, phi * DEGREES, speed)
-
-    def _descend(self, seen, slope_lost):
-        "Target rate of climb of the approach; once the glide slope is lost, the rate of climb at that moment."
-        if slope_lost and self.held_climb is None:
-            self.held_climb = seen.climb
-        return _slope_climb(seen) if self.held_climb is None else self.held_climb
 
     def _touch(self, t, seen):
         self.phase = 2

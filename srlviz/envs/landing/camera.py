@@ -7,7 +7,6 @@ __all__ = ['view_angle', 'draw_view', 'film', 'runway_corners']
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #e71a1958
 import functools, math, numbers
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -396,7 +395,8 @@ def _airport_boxes(L: float, side: float) -> list[tuple]:
         (0.53 * L, side * 470, 0, 0.16 * L, 90, 4, (0.40, 0.40, 0.40), 0.1),
     ]
     for k in range(4):  # hangars
-        height, gray = d.uniform(14, 22), d.uniform(0.45, 0.7)
+        height = d.uniform(14, 22)
+        gray = d.uniform(0.45, 0.7)
         colour = tuple(gray * np.array((0.95, 1, 1.04)))
         boxes.append(((0.30 + 0.022 * k) * L - 60, side * 410, 0, 58, 62, height, colour, 0.15))
     for k in range(6):  # aircraft: a fuselage and a wing
@@ -716,16 +716,6 @@ def _views(flight, size: int, field_of_view: float | None = None) -> list[_View]
     return [_view_of(*map(float, row), size, field_of_view) for row in rows]
 
 
-def _film_frames(flight, size: int = 256, field_of_view: float | None = None) -> Iterator[np.ndarray]:
-    "Draw the pictures of a flight one by one, uint8 (size, size, 3); parameters as of `film`."
-    log = flight.log
-    for i, view in enumerate(_views(flight, size, field_of_view)):
-        speed = float(log['ground_speed'][i]) * KNOT
-        lights = not log['rel_rwy_lites'][i] > 0
-        ice = (float(log['frm_ice'][i]), float(log['frm_ice2'][i]))
-        yield _draw(flight.conditions, view, float(log['t'][i]), speed, lights, ice, float(log['rel_bird_strike'][i]))
-
-
 def film(flight, size: int = 256, field_of_view: float | None = None) -> np.ndarray:
     """Film a flight from its nose.
 
@@ -740,10 +730,15 @@ def film(flight, size: int = 256, field_of_view: float | None = None) -> np.ndar
     -------
     uint8 (T, size, size, 3); row t is the picture at row t of the flight
     """
+    log = flight.log
     views = _views(flight, size, field_of_view)  # a wrong size stops here
     pictures = np.empty((len(views), size, size, 3), np.uint8)
-    for i, picture in enumerate(_film_frames(flight, size, field_of_view)):
-        pictures[i] = picture
+    for i, view in enumerate(views):
+        speed = float(log['ground_speed'][i]) * KNOT
+        lights = not log['rel_rwy_lites'][i] > 0
+        ice = (float(log['frm_ice'][i]), float(log['frm_ice2'][i]))
+        bird = float(log['rel_bird_strike'][i])
+        pictures[i] = _draw(flight.conditions, view, float(log['t'][i]), speed, lights, ice, bird)
     return pictures
 
 # %% ../../../nbs/01_envs/landing/07_camera.ipynb #9d272bbe

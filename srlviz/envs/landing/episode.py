@@ -21,38 +21,38 @@ from .sensors import sensors
 CORNERS = tuple(
     f'corner_{place}_{axis}' for place in ('near_left', 'near_right', 'far_right', 'far_left') for axis in 'xy'
 )
-TOUCHDOWN = dict(
-    t='s',
-    x='m',
-    y='m',
-    sink='m/s',
-    airspeed='kt',
-    phi='deg',
-    theta='deg',
-    crab='deg',
-    g_nrml='g',
-    g_axil='g',
-    g_side='g',
-)
-_SETTINGS = dict(
-    distance='m',
-    cross_track='m',
-    height_error='m',
-    airspeed='kt',
-    flaps='',
-    fuel='',
-    wind_speed='kt',
-    wind_from='deg',
-    gust='kt',
-    visibility='m',
-    intensity='',
-    cloud_cover='',
-    cloud_base='m',
-    hour='h',
-    daylight='',
-    temperature='deg C',
-    pressure='hPa',
-)
+TOUCHDOWN = {
+    't': 's',
+    'x': 'm',
+    'y': 'm',
+    'sink': 'm/s',
+    'airspeed': 'kt',
+    'phi': 'deg',
+    'theta': 'deg',
+    'crab': 'deg',
+    'g_nrml': 'g',
+    'g_axil': 'g',
+    'g_side': 'g',
+}
+_SETTINGS = {
+    'distance': 'm',
+    'cross_track': 'm',
+    'height_error': 'm',
+    'airspeed': 'kt',
+    'flaps': '',
+    'fuel': '',
+    'wind_speed': 'kt',
+    'wind_from': 'deg',
+    'gust': 'kt',
+    'visibility': 'm',
+    'intensity': '',
+    'cloud_cover': '',
+    'cloud_base': 'm',
+    'hour': 'h',
+    'daylight': '',
+    'temperature': 'deg C',
+    'pressure': 'hPa',
+}
 
 
 _LABELS = {
@@ -95,7 +95,7 @@ def _factors() -> tuple[Factor, ...]:
     ]
     size = [
         Factor(f'runway_{n}', 'flight', 'continuous', unit)
-        for n, unit in dict(heading='deg', length='m', width='m').items()
+        for n, unit in {'heading': 'deg', 'length': 'm', 'width': 'm'}.items()
     ]
     settings = [
         Factor(f'start_{n}' if n in ('cross_track', 'airspeed') else n, 'conditions', 'continuous', unit)
@@ -136,19 +136,19 @@ def truth(flight: Flight, size: int = 256, field_of_view: float | None = None) -
     log = flight.log
     touched = flight.touchdown or {}
     rows = (
-        dict(along_track=log['x'], cross_track=log['y'], height=log['height'])
+        {'along_track': log['x'], 'cross_track': log['y'], 'height': log['height']}
         | {n: log[n] for n in PERTURBATIONS}
         | dict(zip(CORNERS, runway_corners(flight, size, field_of_view).reshape(len(flight), 8).T))
     )
-    whole = dict(
-        seed=c.seed,
-        airport=c.runway.airport,
-        runway=c.runway.name,
-        outcome=flight.outcome,
-        reason=flight.reason,
-        precipitation=c.precipitation,
-        ground=c.ground,
-    )
+    whole = {
+        'seed': c.seed,
+        'airport': c.runway.airport,
+        'runway': c.runway.name,
+        'outcome': flight.outcome,
+        'reason': flight.reason,
+        'precipitation': c.precipitation,
+        'ground': c.ground,
+    }
     whole |= {f'runway_{n}': np.float32(getattr(c.runway, n)) for n in ('heading', 'length', 'width')}
     settings = {f'start_{n}' if n in ('cross_track', 'airspeed') else n: np.float32(getattr(c, n)) for n in _SETTINGS}
     return (

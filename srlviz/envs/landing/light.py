@@ -143,7 +143,8 @@ def _light(height: float, cover: float, daylight: float, thick: float) -> dict[s
     dict of (3,) : zenith, horizon, glow, sunlight, shade, cloud (its bright side), under (its dark one)
     """
     gray = cover**2.5
-    zenith, horizon = _between(height, *_ZENITH), _between(height, *_HORIZON)
+    zenith = _between(height, *_ZENITH)
+    horizon = _between(height, *_HORIZON)
     glow = _between(height, *_GLOW) * (1 - 0.85 * gray) * (1 - 0.7 * thick)
     sunlight = _between(height, *_SUNLIGHT) * (1 - 0.95 * gray)
     dull = horizon @ (0.3, 0.5, 0.2)
@@ -154,15 +155,15 @@ def _light(height: float, cover: float, daylight: float, thick: float) -> dict[s
     shade = _between(height, *_SHADE) + 0.24 * gray * daylight
     cloud = np.minimum(1, horizon * 1.06 + 0.75 * sunlight + 0.5 * np.maximum(glow, 0) * (height < 8) + 0.003)
     under = horizon * (0.80 - 0.22 * cover) + 0.1 * sunlight
-    return dict(
-        zenith=zenith,
-        horizon=horizon,
-        glow=glow,
-        sunlight=sunlight * (1 - 0.6 * thick),
-        shade=shade,
-        cloud=cloud + (horizon - cloud) * 0.8 * thick,
-        under=under + (horizon - under) * 0.8 * thick,
-    )
+    return {
+        'zenith': zenith,
+        'horizon': horizon,
+        'glow': glow,
+        'sunlight': sunlight * (1 - 0.6 * thick),
+        'shade': shade,
+        'cloud': cloud + (horizon - cloud) * 0.8 * thick,
+        'under': under + (horizon - under) * 0.8 * thick,
+    }
 
 # %% ../../../nbs/01_envs/landing/06_light.ipynb #82b533bd
 def _grass(place: Place) -> tuple[float, float, float]:
@@ -182,7 +183,8 @@ def _apron(place: Place, drawn: float, name: str, other: str) -> float:
 @functools.lru_cache(4)
 def scene_of(conditions) -> Scene:
     "Compute the scene of a flight from its conditions."
-    c, r = conditions, conditions.runway
+    c = conditions
+    r = conditions.runway
     other = _opposite(r.name)
     name = _opposite(other)  # with two digits: 9L is 09L
     place = place_of(r, c.ground)

@@ -7,7 +7,7 @@ __all__ = ['columns']
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #99207ca0
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -29,11 +29,13 @@ def generator(word: str, *seed: int) -> np.random.Generator:
 SETS = ('nav1', 'nav2', 'adf1', 'adf2', 'gps', 'gps2', 'dme', 'fms1', 'fms2', 'fms3', 'fms4', 'fms5')
 NAV1 = 0
 NAV2 = 1
+_ADF1 = 2
+_ADF2 = 3
 GPS = 4
 _GPS2 = 5
 DME = 6
-_TYPES = dict(NDB=2, VOR=4, ILS=8, GPS=512, DME=1024)  # of a beacon, as X-Plane numbers them
-_MARKERS = dict(outer=7000.0, middle=1050.0, inner=300.0)  # m before the threshold, about as in ICAO Annex 10
+_TYPES = {'NDB': 2, 'VOR': 4, 'ILS': 8, 'GPS': 512, 'DME': 1024}  # of a beacon, as X-Plane numbers them
+_MARKERS = {'outer': 7000.0, 'middle': 1050.0, 'inner': 300.0}  # m before the threshold, about as in ICAO Annex 10
 ANGLE = 3.0  # of the glide slope, deg
 
 
@@ -46,27 +48,27 @@ class Fact(NamedTuple):
     source: str
 
 
-FACTS = dict(
-    horizon=Fact(4120.0, 'm/m^.5', 'radio horizon for the root of a height', 'an Earth of 4/3 of its radius'),
-    vor_reach=Fact(74e3, 'm', 'reach of a VOR, 40 nm', 'low altitude service volume'),
-    ils_reach=Fact(46e3, 'm', 'reach of a localizer, 25 nm, and ours of a beacon', 'ICAO Annex 10, volume I'),
-    ils_sector=Fact(35.0, 'deg', 'half of the sector in which a localizer is received', 'ICAO Annex 10, volume I'),
-    localizer_offset=Fact(300.0, 'm', 'from the far end of a runway to its localizer', 'ours'),
-    vor_full=Fact(10.0, 'deg', 'full scale of a VOR', 'the usual instrument'),
-    ils_aside=Fact(105.0, 'm', 'full scale of a localizer, at the threshold', 'ICAO Annex 10, volume I'),
-    glide_full=Fact(0.7, 'deg', 'full scale of a glide slope', 'the usual instrument'),
-    glide_low=Fact(0.45, '', 'lowest angle of reception, as a share of the slope', 'ICAO Annex 10, volume I'),
-    glide_high=Fact(1.75, '', 'highest angle of reception, as a share of the slope', 'ICAO Annex 10, volume I'),
-    glide_sector=Fact(8.0, 'deg', 'half of the sector of a glide slope', 'ICAO Annex 10, volume I'),
-    glide_reach=Fact(10.0, 'nm', 'reach of a glide slope', 'ICAO Annex 10, volume I'),
-    dme_smooth=Fact(10.0, 's', 'time constant of the speed of a DME', 'IND-42A: right after 30 to 60 s'),
-    dme_slow=Fact(50.0, 'kt', 'speed below which a DME shows no time', 'IND-42A, US Army TM 1-1510-225-10'),
-    gps_full=Fact(1.0, 'nm', 'full scale of a GPS needle', 'terminal mode of receivers'),
-    gps_final=Fact(0.3, 'nm', 'full scale on the final approach', 'approach mode of receivers'),
-    gps_from=Fact(7000.0, 'm', 'distance at which the final approach starts', 'ours: the outer marker'),
-    gps_glide=Fact(45.0, 'm', 'full scale of the vertical GPS needle', 'approach mode of receivers'),
-    gps_height=Fact(15.0, 'm', 'height of the GPS slope over the threshold, 50 ft', 'the usual crossing height'),
-)
+FACTS = {
+    'horizon': Fact(4120.0, 'm/m^.5', 'radio horizon for the root of a height', 'an Earth of 4/3 of its radius'),
+    'vor_reach': Fact(74e3, 'm', 'reach of a VOR, 40 nm', 'low altitude service volume'),
+    'ils_reach': Fact(46e3, 'm', 'reach of a localizer, 25 nm, and ours of a beacon', 'ICAO Annex 10, volume I'),
+    'ils_sector': Fact(35.0, 'deg', 'half of the sector in which a localizer is received', 'ICAO Annex 10, volume I'),
+    'localizer_offset': Fact(300.0, 'm', 'from the far end of a runway to its localizer', 'ours'),
+    'vor_full': Fact(10.0, 'deg', 'full scale of a VOR', 'the usual instrument'),
+    'ils_aside': Fact(105.0, 'm', 'full scale of a localizer, at the threshold', 'ICAO Annex 10, volume I'),
+    'glide_full': Fact(0.7, 'deg', 'full scale of a glide slope', 'the usual instrument'),
+    'glide_low': Fact(0.45, '', 'lowest angle of reception, as a share of the slope', 'ICAO Annex 10, volume I'),
+    'glide_high': Fact(1.75, '', 'highest angle of reception, as a share of the slope', 'ICAO Annex 10, volume I'),
+    'glide_sector': Fact(8.0, 'deg', 'half of the sector of a glide slope', 'ICAO Annex 10, volume I'),
+    'glide_reach': Fact(10.0, 'nm', 'reach of a glide slope', 'ICAO Annex 10, volume I'),
+    'dme_smooth': Fact(10.0, 's', 'time constant of the speed of a DME', 'IND-42A: right after 30 to 60 s'),
+    'dme_slow': Fact(50.0, 'kt', 'speed below which a DME shows no time', 'IND-42A, US Army TM 1-1510-225-10'),
+    'gps_full': Fact(1.0, 'nm', 'full scale of a GPS needle', 'terminal mode of receivers'),
+    'gps_final': Fact(0.3, 'nm', 'full scale on the final approach', 'approach mode of receivers'),
+    'gps_from': Fact(7000.0, 'm', 'distance at which the final approach starts', 'ours: the outer marker'),
+    'gps_glide': Fact(45.0, 'm', 'full scale of the vertical GPS needle', 'approach mode of receivers'),
+    'gps_height': Fact(15.0, 'm', 'height of the GPS slope over the threshold, 50 ft', 'the usual crossing height'),
+}
 F = SimpleNamespace(**{name: fact.value for name, fact in FACTS.items()})
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #bcb88c9e
@@ -89,7 +91,8 @@ class Beacon(NamedTuple):
 
 def _somewhere(rng: np.random.Generator, near: float, far: float) -> tuple[float, float]:
     "Draw a position `near` to `far` m from the threshold, in any direction."
-    distance, angle = rng.uniform(near, far), rng.uniform(-np.pi, np.pi)
+    distance = rng.uniform(near, far)
+    angle = rng.uniform(-np.pi, np.pi)
     return distance * np.cos(angle), distance * np.sin(angle)
 
 
@@ -261,21 +264,21 @@ class Spread(NamedTuple):
 
 
 _ICAO = 'ICAO Doc 8168, volume II: {} at 95%; noise ours'
-_SPREADS = dict(
-    ILS=Spread(4.92, 5.0, 1.0, 'uA', 'beam DTIC ADA021636, 13 flight-inspected facilities; receiver as the slope'),
-    bends=Spread(2.47, 0, 0, 'uA', 'of a localizer; DTIC ADA021636, with a length of 399 m'),
-    slope=Spread(
+_SPREADS = {
+    'ILS': Spread(4.92, 5.0, 1.0, 'uA', 'beam DTIC ADA021636, 13 flight-inspected facilities; receiver as the slope'),
+    'bends': Spread(2.47, 0, 0, 'uA', 'of a localizer; DTIC ADA021636, with a length of 399 m'),
+    'slope': Spread(
         11.6, 5.0, 2.0, 'uA', 'ICAO Doc 8168, volume II, table II-Att-1 (beacon 0.018 of the angle); noise ours'
     ),
-    slope_bends=Spread(10.0, 0, 0, 'uA', 'of a glide slope; the same table, with the length of a localizer'),
-    VOR=Spread(1.75, 1.35, 0.15, 'deg', _ICAO.format('station 3.5, receiver 2.7 deg')),
-    NDB=Spread(1.5, 2.7, 0.5, 'deg', _ICAO.format('station 3, receiver 5.4 deg')),
-    DME=Spread(
+    'slope_bends': Spread(10.0, 0, 0, 'uA', 'of a glide slope; the same table, with the length of a localizer'),
+    'VOR': Spread(1.75, 1.35, 0.15, 'deg', _ICAO.format('station 3.5, receiver 2.7 deg')),
+    'NDB': Spread(1.5, 2.7, 0.5, 'deg', _ICAO.format('station 3, receiver 5.4 deg')),
+    'DME': Spread(
         90.0, 160.0, 15.0, 'm', 'ICAO Annex 10, volume I: 370 m in all at 95%; how it is shared, and noise, ours'
     ),
-    GPS=Spread(0, 3.3, 0.3, 'm', 'SPS performance standard: 8 m at 95%, across and along; noise ours'),
-    GPS_up=Spread(0, 2.0, 0.3, 'm', 'ICAO Annex 10, volume I: 4 m at 95% for category I; noise ours'),
-)
+    'GPS': Spread(0, 3.3, 0.3, 'm', 'SPS performance standard: 8 m at 95%, across and along; noise ours'),
+    'GPS_up': Spread(0, 2.0, 0.3, 'm', 'ICAO Annex 10, volume I: 4 m at 95% for category I; noise ours'),
+}
 _BEND_LENGTH = 399.0  # m
 _NOISE_TIME = 1.0  # s
 
@@ -383,8 +386,11 @@ def gyros(flight) -> dict[str, np.ndarray]:
     true = (log['psi'] - c.runway.variation)[None]
     hours = rng.uniform(0.05, 0.3, (2, 1)) + log['t'] / 3600  # since they were set
     drift = 15 * np.sin(np.radians(c.runway.lat)) + rng.normal(0, 4, (2, 1))  # deg/h
-    cards = dict(vacuum=true + drift * hours, electric=true + rng.normal(0, 0.7, (2, 1)), AHARS=np.repeat(true, 2, 0))
-    return {k: v % 360 for k, v in cards.items()}
+    return {
+        'vacuum': (true + drift * hours) % 360,
+        'electric': (true + rng.normal(0, 0.7, (2, 1))) % 360,
+        'AHARS': np.repeat(true, 2, 0) % 360,
+    }
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #9bd6111f
 def _reception(flight) -> SimpleNamespace:
@@ -397,7 +403,8 @@ def _reception(flight) -> SimpleNamespace:
         `kind`: type of the beacon received;  `bearing`, `radial`: deg magnetic;  `relative`: deg from the nose
         `vdef`: dots;  `miles`: nm;  `knots`: kt;  `minutes`
         `knob`, `course` (deg magnetic), `hdef` (dots), `to` (0 off, 1 to, 2 from): pairs, left and right pilot
-        and of `b` (the beacons, (12,) each), `gyros`, and `scale` (T,): full scale of the GPS needle, m
+        `vacuum`, `electric`, `AHARS` (deg): pairs too, courses of the knobs against the heading card of that gyro
+        and of `b` (the beacons, (12,) each) and `scale` (T,): full scale of the GPS needle, m
     """
     c = flight.conditions
     tuned = beacons(c)
@@ -412,6 +419,10 @@ def _reception(flight) -> SimpleNamespace:
     vdef, slope = glide(flight, s.has_signal, off.slope)
     miles, knots, minutes, has_dme = _ranging(flight, s, b, off.range)
     shape = s.has_signal.shape
+    heading = {
+        gyro: [turn(k - card[:, None]) for k, card in zip(knob, cards)]  # left and right pilot
+        for gyro, cards in gyros(flight).items()
+    }
     return SimpleNamespace(
         b=b,
         has_signal=s.has_signal,
@@ -431,26 +442,31 @@ def _reception(flight) -> SimpleNamespace:
         has_dme=has_dme,
         kind=s.has_signal * [_TYPES[k] for k in b.kind],
         scale=_gps_scale(s.distance[:, GPS]),
-        gyros=gyros(flight),
+        **heading,
     )
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #d945c223
-_OLD = 'sim/cockpit/radios/'
-_KNOBS = 'sim/cockpit2/radios/actuators/'
-SHOWN = 'sim/cockpit2/radios/indicators/'
 _SEATS = ('pilot', 'copilot')
 
 
-def _family(prefix: str, what: str, value: np.ndarray, **more: int) -> dict:
-    "Columns nav1_, nav2_ and nav_ `what`, and those of any `more` sets, name -> index."
-    out = {
-        f'{prefix}nav_{what}': value,
-        f'{prefix}nav1_{what}': value[:, NAV1],
-        f'{prefix}nav2_{what}': value[:, NAV2],
-    }
-    for name, i in more.items():
-        out[f'{prefix}{name}_{what}'] = value[:, i]
+def named(folder: str, rows: Mapping) -> dict:
+    """Name rows by their whole dataref."""
+    return {f'sim/{folder}/{name}': value for name, value in rows.items()}
+
+
+def _families(rows: Mapping[str, np.ndarray]) -> dict:
+    "Name each row x, a quantity (T, 12) of the sets, as three columns: nav_x of all sets, nav1_x and nav2_x."
+    out = {}
+    for name, value in rows.items():
+        out[f'nav_{name}'] = value
+        out[f'nav1_{name}'] = value[:, NAV1]
+        out[f'nav2_{name}'] = value[:, NAV2]
     return out
+
+
+def sources(conditions) -> tuple[int, int]:
+    """Sets that the two horizontal situation indicators (HSI) show: nav1; nav1, nav2 or gps, chosen at random."""
+    return NAV1, int(generator('HSI', conditions.seed).choice([NAV1, NAV2, GPS]))
 
 
 def channels(b: SimpleNamespace) -> dict[str, np.ndarray]:
@@ -459,60 +475,87 @@ def channels(b: SimpleNamespace) -> dict[str, np.ndarray]:
     `hz` in 10 kHz, `Mhz`, `khz` the two digits after the point; a medium-wave set has kHz in `hz` and `khz`.
     """
     medium = b.kind == 'NDB'
-    return dict(
-        hz=np.where(medium, b.khz, b.khz // 10),
-        Mhz=np.where(medium, 0, b.khz // 1000),
-        khz=np.where(medium, b.khz, b.khz % 1000 // 10),
-    )
+    return {
+        'hz': np.where(medium, b.khz, b.khz // 10),
+        'Mhz': np.where(medium, 0, b.khz // 1000),
+        'khz': np.where(medium, b.khz, b.khz % 1000 // 10),
+    }
 
 
 def _tuning(flight, r: SimpleNamespace) -> dict:
     """Settings of the pilots: power, channels and courses."""
     T = len(r.has_signal)
-    out = _family(_KNOBS, 'power', r.power)
-    for unit, value in channels(r.b).items():
-        out |= _family(_KNOBS, f'frequency_{unit}', np.broadcast_to(value, (T, 12)))
-        out[f'{_KNOBS}nav_standby_frequency_{unit}'] = np.broadcast_to(value[[NAV2, 7]], (T, 2))
-    for seat, knob, course, source in zip(_SEATS, r.knob, r.course, sources(flight.conditions)):
-        out |= _family(_KNOBS, f'obs_deg_mag_{seat}', knob)
-        out |= _family(_KNOBS, f'course_deg_mag_{seat}', course)
-        out[f'{_KNOBS}hsi_obs_deg_mag_{seat}'] = knob[:, source]
-    return out
-
-
-def sources(conditions) -> tuple[int, int]:
-    """Sets that the two HSI show: nav1 on the left; nav1, nav2 or gps, chosen at random, on the right."""
-    return NAV1, int(generator('HSI', conditions.seed).choice([NAV1, NAV2, GPS]))
+    channel = channels(r.b)
+    standby = [NAV2, SETS.index('fms1')]  # sets whose channels nav1 and nav2 have in reserve
+    left, right = sources(flight.conditions)
+    of_sets = {
+        'power': r.power,
+        'frequency_hz': np.broadcast_to(channel['hz'], (T, 12)),
+        'frequency_Mhz': np.broadcast_to(channel['Mhz'], (T, 12)),
+        'frequency_khz': np.broadcast_to(channel['khz'], (T, 12)),
+        'obs_deg_mag_pilot': r.knob[0],
+        'obs_deg_mag_copilot': r.knob[1],
+        'course_deg_mag_pilot': r.course[0],
+        'course_deg_mag_copilot': r.course[1],
+    }
+    others = {
+        'nav_standby_frequency_hz': np.broadcast_to(channel['hz'][standby], (T, 2)),
+        'nav_standby_frequency_Mhz': np.broadcast_to(channel['Mhz'][standby], (T, 2)),
+        'nav_standby_frequency_khz': np.broadcast_to(channel['khz'][standby], (T, 2)),
+        'hsi_obs_deg_mag_pilot': r.knob[0][:, left],
+        'hsi_obs_deg_mag_copilot': r.knob[1][:, right],
+    }
+    return named('cockpit2/radios/actuators', _families(of_sets) | others)
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #bc1c332f
 def _pointing(r: SimpleNamespace) -> dict:
     """Bearings, needles, flags and distances of the sets."""
-    out = {}
-    out |= _family(SHOWN, 'bearing_deg_mag', r.bearing)
-    out |= _family(SHOWN, 'relative_bearing_deg', r.relative)
-    out |= _family(SHOWN, 'flag_glideslope', ~r.slope)
-    out |= _family(SHOWN, 'has_dme', r.has_dme)
-    out |= _family(SHOWN, 'dme_distance_nm', r.miles)
-    out |= _family(SHOWN, 'dme_speed_kts', r.knots)
-    out |= _family(SHOWN, 'type', r.kind)
-    out |= _family(SHOWN, 'dme_time_min', r.minutes, adf1=2, adf2=3, gps=GPS, gps2=_GPS2, dme=DME)
-    for k, seat in enumerate(_SEATS):
-        out |= _family(SHOWN, f'flag_from_to_{seat}', r.to[k])
-        out |= _family(SHOWN, f'hdef_dots_{seat}', r.hdef[k])
-        out |= _family(SHOWN, f'vdef_dots_{seat}', r.vdef)
-        for gyro, cards in r.gyros.items():
-            heading = turn(r.knob[k] - cards[k][:, None])
-            out |= _family(SHOWN, f'relative_heading_{gyro}_deg_{seat}', heading, gps=GPS)
-            if (gyro, seat) in {('vacuum', 'pilot'), ('vacuum', 'copilot'), ('electric', 'pilot')}:
-                out[f'{SHOWN}gps2_relative_heading_{gyro}_deg_{seat}'] = heading[:, _GPS2]
-    return out
+    of_sets = {
+        'bearing_deg_mag': r.bearing,
+        'relative_bearing_deg': r.relative,
+        'flag_glideslope': ~r.slope,
+        'has_dme': r.has_dme,
+        'dme_distance_nm': r.miles,
+        'dme_speed_kts': r.knots,
+        'dme_time_min': r.minutes,
+        'type': r.kind,
+        'flag_from_to_pilot': r.to[0],
+        'flag_from_to_copilot': r.to[1],
+        'hdef_dots_pilot': r.hdef[0],
+        'hdef_dots_copilot': r.hdef[1],
+        'vdef_dots_pilot': r.vdef,
+        'vdef_dots_copilot': r.vdef,
+        'relative_heading_vacuum_deg_pilot': r.vacuum[0],
+        'relative_heading_vacuum_deg_copilot': r.vacuum[1],
+        'relative_heading_electric_deg_pilot': r.electric[0],
+        'relative_heading_electric_deg_copilot': r.electric[1],
+        'relative_heading_AHARS_deg_pilot': r.AHARS[0],
+        'relative_heading_AHARS_deg_copilot': r.AHARS[1],
+    }
+    others = {
+        'adf1_dme_time_min': r.minutes[:, _ADF1],
+        'adf2_dme_time_min': r.minutes[:, _ADF2],
+        'gps_dme_time_min': r.minutes[:, GPS],
+        'gps2_dme_time_min': r.minutes[:, _GPS2],
+        'dme_dme_time_min': r.minutes[:, DME],
+        'gps_relative_heading_vacuum_deg_pilot': r.vacuum[0][:, GPS],
+        'gps_relative_heading_vacuum_deg_copilot': r.vacuum[1][:, GPS],
+        'gps_relative_heading_electric_deg_pilot': r.electric[0][:, GPS],
+        'gps_relative_heading_electric_deg_copilot': r.electric[1][:, GPS],
+        'gps_relative_heading_AHARS_deg_pilot': r.AHARS[0][:, GPS],
+        'gps_relative_heading_AHARS_deg_copilot': r.AHARS[1][:, GPS],
+        'gps2_relative_heading_vacuum_deg_pilot': r.vacuum[0][:, _GPS2],
+        'gps2_relative_heading_vacuum_deg_copilot': r.vacuum[1][:, _GPS2],
+        'gps2_relative_heading_electric_deg_pilot': r.electric[0][:, _GPS2],
+    }
+    return named('cockpit2/radios/indicators', _families(of_sets) | others)
 
 
 def _situation(flight, r: SimpleNamespace) -> dict:
-    """Readings of the two horizontal situation indicators (HSI); `sources` selects their sets."""
+    """Readings `hsi_x_pilot` and `hsi_x_copilot` of the two HSI; `sources` says which set each shows."""
     out = {}
     for k, (seat, i) in enumerate(zip(_SEATS, sources(flight.conditions))):
-        show = {
+        rows = {
             'bearing_deg_mag': r.bearing,
             'relative_bearing_deg': r.relative,
             'flag_from_to': r.to[k],
@@ -525,11 +568,12 @@ def _situation(flight, r: SimpleNamespace) -> dict:
             'flag_glideslope': ~r.slope,
             'display_horizontal': r.has_signal,
             'display_vertical': r.slope,
+            'relative_heading_vacuum_deg': r.vacuum[k],
+            'relative_heading_electric_deg': r.electric[k],
+            'relative_heading_AHARS_deg': r.AHARS[k],
         }
-        for gyro, cards in r.gyros.items():
-            show[f'relative_heading_{gyro}_deg'] = turn(r.knob[k] - cards[k][:, None])
-        out |= {f'{SHOWN}hsi_{what}_{seat}': value[:, i] for what, value in show.items()}
-    return out
+        out |= {f'hsi_{name}_{seat}': value[:, i] for name, value in rows.items()}
+    return named('cockpit2/radios/indicators', out)
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #ee29c6c0
 def _legacy_columns(r: SimpleNamespace, conditions) -> dict:
@@ -537,50 +581,51 @@ def _legacy_columns(r: SimpleNamespace, conditions) -> dict:
     run = conditions.runway
     hz = channels(r.b)['hz']
     out = {}
-    for name, i in dict(nav1=NAV1, nav2=NAV2, gps=GPS, standalone=DME).items():
+    for name, i in {'nav1': NAV1, 'nav2': NAV2, 'gps': GPS, 'standalone': DME}.items():
         out |= {
             f'{name}_dme_dist_m': r.miles[:, i],
             f'{name}_dme_speed_kts': r.knots[:, i],
             f'{name}_dme_time_secs': r.minutes[:, i],
         }
-    for name, i in dict(nav1=NAV1, nav2=NAV2, gps=GPS, dme=DME).items():
-        out[f'{name}_dir_degt'] = r.relative[:, i]
-    for name, i in dict(nav1=NAV1, nav2=NAV2, gps=GPS).items():
-        out[f'{name}_slope_degt'] = ANGLE * r.slope[:, i]
-        for k, second in enumerate(('', '2')):
-            out |= {
-                f'{name}_hdef_dot{second}': r.hdef[k][:, i],
-                f'{name}_vdef_dot{second}': r.vdef[:, i],
-                f'{name}_fromto{second}': r.to[k][:, i],
-            }
-    for name, i in dict(nav1=NAV1, nav2=NAV2).items():
+    for name, i in {'nav1': NAV1, 'nav2': NAV2, 'gps': GPS}.items():
         out |= {
-            f'{name}_freq_hz': hz[i],
-            f'{name}_stdby_freq_hz': hz[[NAV2, 7][i]],
+            f'{name}_dir_degt': r.relative[:, i],
+            f'{name}_slope_degt': ANGLE * r.slope[:, i],
+            f'{name}_hdef_dot': r.hdef[0][:, i],
+            f'{name}_hdef_dot2': r.hdef[1][:, i],
+            f'{name}_vdef_dot': r.vdef[:, i],
+            f'{name}_vdef_dot2': r.vdef[:, i],
+            f'{name}_fromto': r.to[0][:, i],
+            f'{name}_fromto2': r.to[1][:, i],
+        }
+    for name, i in {'nav1': NAV1, 'nav2': NAV2}.items():
+        out |= {
+            f'{name}_obs_degm': r.knob[0][:, i],
+            f'{name}_obs_degm2': r.knob[1][:, i],
             f'{name}_obs_degt': (r.knob[0][:, i] + run.variation) % 360,
+            f'{name}_course_degm': r.course[0][:, i],
+            f'{name}_course_degm2': r.course[1][:, i],
+            f'{name}_cardinal_dir': r.radial[:, i],
+            f'{name}_cardinal_dir2': r.radial[:, i],
+            f'{name}_freq_hz': hz[i],
             f'{name}_CDI': r.slope[:, i],
             f'{name}_has_dme': r.has_dme[:, i],
         }
-        for k, second in enumerate(('', '2')):
-            out |= {
-                f'{name}_obs_degm{second}': r.knob[k][:, i],
-                f'{name}_course_degm{second}': r.course[k][:, i],
-                f'{name}_cardinal_dir{second}': r.radial[:, i],
-            }
     out |= {
+        'nav1_stdby_freq_hz': hz[NAV2],
+        'nav2_stdby_freq_hz': hz[SETS.index('fms1')],
         'gps_course_degtm': r.course[0][:, GPS],
         'gps_course_degtm2': r.course[1][:, GPS],
         'gps_hdef_nm_per_dot': r.scale / NM / DOTS,
         'gps_has_glideslope': r.slope[:, GPS],
-    }
-    out |= {
+        'dme_dir_degt': r.relative[:, DME],
         'dme_freq_hz': hz[DME],
-        'dme_stdby_freq_hz': hz[NAV1] + hz[NAV2] - hz[DME],
+        'dme_stdby_freq_hz': hz[NAV1] + hz[NAV2] - hz[DME],  # of the two, that to which it is not tuned
         'dme5_has_dme': r.has_dme[:, DME],
         'gear_audio_working': 1,
         'marker_audio_working': r.power[:, NAV2],
     }
-    return {_OLD + what: value for what, value in out.items()}
+    return named('cockpit/radios', out)
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #195943e7
 def markers(flight) -> dict[str, np.ndarray]:
@@ -592,29 +637,29 @@ def markers(flight) -> dict[str, np.ndarray]:
         out |= {f'over_{name}_marker': over, f'{name}_marker_lit': over & (t * rate % 1 < on)}
     return out
 
-
-def _planned(flight) -> dict[str, np.ndarray]:
-    """Lamp of the transponder (0 to 1) and distances of the top of descent (nm)."""
-    c = flight.conditions
-    log = flight.log
-    cruise = generator('cruise', c.seed).integers(28, 40) * 1000 * FOOT
-    top = (cruise - c.runway.elevation) / SLOPE
-    sweep = (log['t'] + generator('radar', c.seed).uniform(0, 4.8)) % 4.8 < 0.5
-    return {
-        'transponder_brightness': sweep * (0.25 + 0.75 * c.daylight),
-        'fms_distance_to_tod_pilot': (-log['x'] - top) / NM,
-        'fms_tod_before_distance_pilot': np.full(len(log['x']), top / NM),
-    }
-
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #241e0d22
 def _radio_columns(flight) -> dict:
     """Columns of the group `radios`, by dataref."""
+    c = flight.conditions
+    log = flight.log
     r = _reception(flight)
-    out = _legacy_columns(r, flight.conditions) | _tuning(flight, r) | _pointing(r) | _situation(flight, r)
-    plan = _planned(flight)
-    out |= {SHOWN + k: v for k, v in (markers(flight) | plan).items()}
-    out[_OLD + 'transponder_brightness'] = plan['transponder_brightness']
-    return out
+    sweep = (log['t'] + generator('radar', c.seed).uniform(0, 4.8)) % 4.8 < 0.5
+    lamp = sweep * (0.25 + 0.75 * c.daylight)  # of the transponder, 0 to 1
+    cruise = generator('cruise', c.seed).integers(28, 40) * 1000 * FOOT
+    top = (cruise - c.runway.elevation) / SLOPE  # m from the threshold to the top of descent
+    others = {
+        'transponder_brightness': lamp,
+        'fms_distance_to_tod_pilot': (-log['x'] - top) / NM,
+        'fms_tod_before_distance_pilot': np.full(len(log['x']), top / NM),
+    }
+    return (
+        _legacy_columns(r, c)
+        | named('cockpit/radios', {'transponder_brightness': lamp})
+        | _tuning(flight, r)
+        | _pointing(r)
+        | _situation(flight, r)
+        | named('cockpit2/radios/indicators', markers(flight) | others)
+    )
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #24998bab
 def _gps_columns(flight) -> dict:
@@ -622,10 +667,11 @@ def _gps_columns(flight) -> dict:
     log = flight.log
     run = flight.conditions.runway
     course = (run.magnetic + np.degrees(np.arctan2(-log['y'], -log['x']))) % 360
-    return {
-        'sim/cockpit/gps/course': course,
-        'sim/cockpit/gps/destination_type': 512 if generator('GPS', flight.conditions.seed).random() < 0.7 else 1,
+    rows = {
+        'course': course,
+        'destination_type': 512 if generator('GPS', flight.conditions.seed).random() < 0.7 else 1,
     }
+    return named('cockpit/gps', rows)
 
 
 def traffic(conditions) -> np.ndarray:
@@ -662,26 +708,34 @@ def _tcas_columns(flight) -> dict:
     dy = y + vy * t - log['y'][:, None]
     dz = np.maximum(height + climb * t, 0) - log['height'][:, None]
     bearing = turn(run.heading + np.degrees(np.arctan2(dy, dx)) - log['psi'][:, None])
-    return {
-        'sim/cockpit2/tcas/indicators/relative_bearing_degs': bearing,
-        'sim/cockpit2/tcas/indicators/relative_distance_mtrs': np.sqrt(dx**2 + dy**2 + dz**2),
-        'sim/cockpit2/tcas/indicators/relative_altitude_mtrs': dz,
+    rows = {
+        'relative_bearing_degs': bearing,
+        'relative_distance_mtrs': np.sqrt(dx**2 + dy**2 + dz**2),
+        'relative_altitude_mtrs': dz,
     }
+    return named('cockpit2/tcas/indicators', rows)
 
 
 def _efis_columns(flight) -> dict:
     """Columns of the group `EFIS`, the random settings of the map display."""
     rng = generator('EFIS', flight.conditions.seed)
-    mode = rng.choice([0, 1, 2, 3], p=[0.2, 0.1, 0.6, 0.1])  # approach, VOR, map, plan
-    out = dict(
-        map_mode=mode,
-        map_mode_is_HSI=rng.random() < 0.3,
-        map_range=rng.choice([0, 1, 2]),  # 10, 20, 40 nm
-        EFIS_2_selection_pilot=rng.integers(3),  # ADF, off, VOR
-    )
-    for what, share in dict(weather=0.5, tcas=0.9, airport=0.7, fix=0.4, vor=0.5, ndb=0.2).items():
-        out[f'EFIS_{what}_on'] = rng.random() < share
-    return {f'sim/cockpit2/EFIS/{k}': int(v) for k, v in out.items()}
+
+    def draw(share):
+        return int(rng.random() < share)
+
+    rows = {
+        'map_mode': int(rng.choice([0, 1, 2, 3], p=[0.2, 0.1, 0.6, 0.1])),  # approach, VOR, map, plan
+        'map_mode_is_HSI': draw(0.3),
+        'map_range': int(rng.choice([0, 1, 2])),  # 10, 20, 40 nm
+        'EFIS_2_selection_pilot': int(rng.integers(3)),  # ADF, off, VOR
+        'EFIS_weather_on': draw(0.5),
+        'EFIS_tcas_on': draw(0.9),
+        'EFIS_airport_on': draw(0.7),
+        'EFIS_fix_on': draw(0.4),
+        'EFIS_vor_on': draw(0.5),
+        'EFIS_ndb_on': draw(0.2),
+    }
+    return named('cockpit2/EFIS', rows)
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #5d449ca8
 def _engaged(flight) -> SimpleNamespace:
@@ -805,8 +859,7 @@ def _autopilot_columns(flight) -> dict:
         'backcourse_status': 0,
         'TOGA_lateral_status': 0,
     }
-    columns = {f'sim/cockpit/autopilot/{k}': v for k, v in older.items()}
-    return columns | {f'sim/cockpit2/autopilot/{k}': v for k, v in newer.items()}
+    return named('cockpit/autopilot', older) | named('cockpit2/autopilot', newer)
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #9ce54e59
 def zulu(flight) -> np.ndarray:
@@ -818,23 +871,23 @@ def zulu(flight) -> np.ndarray:
 def hands(seconds) -> dict[str, np.ndarray]:
     """Hours, minutes and seconds of a clock."""
     whole = np.floor(seconds).astype(int) % 86400
-    return dict(hours=whole // 3600, minutes=whole // 60 % 60, seconds=whole % 60)
+    return {'hours': whole // 3600, 'minutes': whole // 60 % 60, 'seconds': whole % 60}
 
 
 def _clock_columns(flight) -> dict:
     """Columns of the groups `clock_timer` and `time`."""
     c = flight.conditions
     now = zulu(flight)
-    clocks = dict(
-        elapsed=flight.log['t'] + generator('take-off', c.seed).uniform(2400, 32400),
-        zulu=now,
-        local=now + 3600 * round(c.runway.lon / 15),
-    )
-    out = {'sim/time/zulu_time_sec': now}
+    clocks = {
+        'elapsed': flight.log['t'] + generator('take-off', c.seed).uniform(2400, 32400),
+        'zulu': now,
+        'local': now + 3600 * round(c.runway.lon / 15),
+    }
+    out = {}
     for name, seconds in clocks.items():
         for unit, value in hands(seconds).items():
-            out[f'sim/cockpit2/clock_timer/{name}_time_{unit}'] = value
-    return out
+            out[f'{name}_time_{unit}'] = value
+    return named('time', {'zulu_time_sec': now}) | named('cockpit2/clock_timer', out)
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #0a9ef4af
 def hydraulics(flight) -> tuple[np.ndarray, np.ndarray]:
@@ -855,27 +908,27 @@ def other_columns(flight) -> dict:
     c = flight.conditions
     rng = generator('other', c.seed)
     first, second = hydraulics(flight)
-    out = markers(flight) | dict(
-        barometer_setting=round(c.pressure / INHG, 2),
-        barometer_setting2=round(c.pressure) / INHG,
-        radio_altimeter_minimum=rng.choice([100, 150, 200]),
-        show_path=int(rng.random() < 0.5),
-        vacuum=vacuum(flight),
-        hydraulic_quantity=first,
-        hydraulic_quantity2=second,
-    )
-    return {f'sim/cockpit/misc/{k}': v for k, v in out.items()}
+    rows = {
+        'barometer_setting': round(c.pressure / INHG, 2),
+        'barometer_setting2': round(c.pressure) / INHG,
+        'radio_altimeter_minimum': rng.choice([100, 150, 200]),
+        'show_path': int(rng.random() < 0.5),
+        'vacuum': vacuum(flight),
+        'hydraulic_quantity': first,
+        'hydraulic_quantity2': second,
+    }
+    return named('cockpit/misc', markers(flight) | rows)
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #9f56d113
-GROUPS = dict(
-    radios=_radio_columns,
-    gps=_gps_columns,
-    tcas=_tcas_columns,
-    EFIS=_efis_columns,
-    autopilot=_autopilot_columns,
-    clocks=_clock_columns,
-    other=other_columns,
-)
+GROUPS = {
+    'radios': _radio_columns,
+    'gps': _gps_columns,
+    'tcas': _tcas_columns,
+    'EFIS': _efis_columns,
+    'autopilot': _autopilot_columns,
+    'clocks': _clock_columns,
+    'other': other_columns,
+}
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #525be75a
 def columns(flight) -> dict:

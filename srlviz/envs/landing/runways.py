@@ -257,9 +257,10 @@ _CHANNELS = [108100 + 200 * (i // 2) + 50 * (i % 2) for i in range(40)]  # of lo
 
 def _radio(airport: str, code: str, k: int) -> dict:
     "Return localizer frequency and ident of runway end `k` of an airport; up to 40 ends have different channels."
-    return dict(
-        ils_khz=_CHANNELS[(int(hashed_numbers(airport)[7] * 40) + 7 * k) % 40], ident=f'I{code[:2]}{chr(65 + k % 26)}'
-    )
+    return {
+        'ils_khz': _CHANNELS[(int(hashed_numbers(airport)[7] * 40) + 7 * k) % 40],
+        'ident': f'I{code[:2]}{chr(65 + k % 26)}',
+    }
 
 # %% ../../../nbs/01_envs/landing/00_runways.ipynb #3bc60929
 def _build_runways(icao: str) -> list[Runway]:
@@ -269,21 +270,22 @@ def _build_runways(icao: str) -> list[Runway]:
             f"the installed airportsdata does not know the airport {icao} of srlviz's catalogue; "
             "install another version of airportsdata, or use Runways.from_ourairports"
         )
-    a, u = _airport_data()[icao], hashed_numbers(icao)
+    a = _airport_data()[icao]
+    u = hashed_numbers(icao)
     elevation = round(0.3048 * a['elevation'], 1)
     heading = round(180 * u[0], 2)
     length = round(min(4500.0, (2200 + 1100 * u[1]) * (1 + 0.07 * max(elevation, 0) / 300)), 1)
     aside = (400 + 600 * u[4]) if u[3] < 0.4 else 0.0
     width = 60.0 if u[2] < 1 / 3 else 45.0
-    middle = dict(
-        airport=icao,
-        airport_name=a['name'],
-        country=a['country'],
-        elevation=elevation,
-        length=length,
-        width=width,
-        variation=round(variation(a['lat'], a['lon']), 2),
-    )
+    middle = {
+        'airport': icao,
+        'airport_name': a['name'],
+        'country': a['country'],
+        'elevation': elevation,
+        'length': length,
+        'width': width,
+        'variation': round(variation(a['lat'], a['lon']), 2),
+    }
     out = []
     for turn in (0, 180):
         from_middle = Runway(
@@ -400,13 +402,13 @@ def _ends(path, line: int, row: dict, n: int) -> list[Runway] | str:
     elevation = sum(given) / len(given) if given else known.get('elevation', math.nan)
     if math.isnan(elevation):
         return 'without elevation'
-    first = dict(
-        airport=row['airport_ident'],
-        airport_name=known.get('name', row['airport_ident']),
-        country=known.get('country', ''),
-        elevation=round(0.3048 * elevation, 1),
-        width=width if 5 <= width <= 200 else 45.0,
-    )
+    first = {
+        'airport': row['airport_ident'],
+        'airport_name': known.get('name', row['airport_ident']),
+        'country': known.get('country', ''),
+        'elevation': round(0.3048 * elevation, 1),
+        'width': width if 5 <= width <= 200 else 45.0,
+    }
     displaced = [0.3048 * number(f'{e}_displaced_threshold_ft', 0) for e in ('le', 'he')]
     try:
         return [

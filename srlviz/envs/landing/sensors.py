@@ -70,10 +70,6 @@ def _pair(flight: Flight, name: str) -> np.ndarray:
     return np.stack([flight.log[f'{name}_0'], flight.log[f'{name}_1']], 1)  # (T, 2), left and right
 
 
-def _named(prefix: str, values: Mapping) -> dict:
-    return {f'sim/{prefix}/{k}': v for k, v in values.items()}
-
-
 def _noise(rng, T: int, size, k: int = 1) -> np.ndarray:
     "(T, k) noise of standard deviation `size`; drawn for the longest flight, so that its length changes nothing before"
     return rng.normal(0, size, (LONGEST, k))[:T]
@@ -114,11 +110,11 @@ def gyroscopes(flight: Flight) -> SimpleNamespace:
     -------
     namespace of (T, 6), deg : pitch, roll, heading (magnetic), drift
     """
-    L = flight.log
+    log = flight.log
     rng = _rng(flight, 'gyroscopes')
     variation = flight.conditions.runway.variation
     offset, lean, noise = (np.repeat(_SUITES[name], 2) for name in ('offset', 'lean', 'noise'))  # (6,) each
-    T = len(L['t'])
+    T = len(log['t'])
 
     def follow(x):
         each = np.stack([lag(x, seconds) for seconds in _SUITES['lag']], 1)
@@ -128,18 +124,18 @@ def gyroscopes(flight: Flight) -> SimpleNamespace:
         return _noise(rng, T, noise, 6) + offset * rng.normal(size=6)
 
     cards = np.concatenate([radios.gyros(flight)[suite] for suite in ('vacuum', 'electric', 'AHARS')])  # (6, T)
-    drift = np.round(((cards - L['psi'] + variation + 180) % 360 - 180).T, 9)
-    false_vertical = np.degrees(np.arctan(lag(rate(L['true_airspeed']) / _KNOTS / 9.80665, 8.0)))
-    pitch = follow(L['theta']) + false_vertical[:, None] * lean + error()
-    roll = follow(L['phi']) + error()
-    heading = follow(np.degrees(np.unwrap(np.radians(L['psi'] - variation)))) + drift + _noise(rng, T, noise, 6)
+    drift = np.round(((cards - log['psi'] + variation + 180) % 360 - 180).T, 9)
+    false_vertical = np.degrees(np.arctan(lag(rate(log['true_airspeed']) / _KNOTS / 9.80665, 8.0)))
+    pitch = follow(log['theta']) + false_vertical[:, None] * lean + error()
+    roll = follow(log['phi']) + error()
+    heading = follow(np.degrees(np.unwrap(np.radians(log['psi'] - variation)))) + drift + _noise(rng, T, noise, 6)
     return SimpleNamespace(pitch=pitch, roll=roll, heading=heading % 360, drift=drift)
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #88b5b3af
 def gyros(flight: Flight) -> dict:
     """Compute the attitude gyros: pitch, roll, magnetic heading, drift, spin and force."""
     g = gyroscopes(flight)
-    L = flight.log
+    log = flight.log
     P = power(flight)
     d = {}
     suites = [f'{suite}_{seat}' for suite in ('vac', 'elec', 'ahars') for seat in ('pilot', 'copilot')]
@@ -151,7 +147,7 @@ def gyros(flight: Flight) -> dict:
         d[f'dg_drift_{suite}_deg'] = g.drift[:, i]
     has_power = P.volts[:, [0, 1, 3, 3]] > 18
     spin = lag(np.concatenate([P.suction, has_power], 1), 20.0)  # rotors slow down gradually
-    turning = np.sqrt(L['p'] ** 2 + L['q'] ** 2 + L['r'] ** 2)[:, None]
+    turning = np.sqrt(log['p'] ** 2 + log['q'] ** 2 + log['r'] ** 2)[:, None]
     d |= {
         'the_vac_ind_deg': g.pitch[:, 0],
         'the_ele_ind_deg': g.pitch[:, 2],
@@ -166,7 +162,7 @@ def gyros(flight: Flight) -> dict:
         'gyr_flag': spin < 0.5,
         'gyr_cage_ratio': np.zeros(6),
     }
-    return _named('cockpit/gyros', d)
+    return radios.named('cockpit/gyros', d)
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #c1aee34f
 _ANTENNA = {'ahead': 8.0, 'hangs': 1.37, 'pitch': 3.0}  # m ahead of the centre of gravity; m over hanging wheels; deg
@@ -178,31 +174,25 @@ def _radio_altitude(flight: Flight) -> np.ndarray:
     Source: ARINC 707 installations are set to 0 at touchdown. A 737 that stands shows -2 to -4 ft, as its crews report
     (https://www.pprune.org/tech-log/536530-b737ng-radio-altitude-landing-callout.html). Where the antenna is, is ours.
     """
-    L, a = flight.log, _ANTENNA
-    raised = np.sin(np.radians(L['theta'])) - np.sin(np.radians(a['pitch']))
-    return L['radio_height'] - a['hangs'] + a['ahead'] * raised
-
-
-def _airspeeds(flight: Flight) -> np.ndarray:
-    "(T, 2) indicated airspeed in knots, pilot and copilot: lag, noise, ice in the tube"
-    ice = np.stack([flight.log['frm_ice'], flight.log['frm_ice2']], 1)
-    shown = lag(flight.log['airspeed'], 0.4)[:, None] * (1 - 0.08 * lag(ice, 5.0))
-    return shown + _noise(_rng(flight, 'pitot'), len(ice), (0.15, 0.2), 2)
+    log = flight.log
+    raised = np.sin(np.radians(log['theta'])) - np.sin(np.radians(_ANTENNA['pitch']))
+    return log['radio_height'] - _ANTENNA['hangs'] + _ANTENNA['ahead'] * raised
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #70509d76
 def _single_gauges(flight: Flight, rng, g: SimpleNamespace, P: SimpleNamespace) -> dict:
     "Compute the gauges that exist once"
-    L = flight.log
-    T = len(L['t'])
-    wind_n, wind_e = lag(np.stack([L['wind_n'], L['wind_e']], 1), 3.0).T
-    impact = L['pressure'] * ((1 + 0.2 * 0.82**2) ** 3.5 - 1)  # hPa in the pitot tube at Mach 0.82
-    side_wind = lag(L['beta'], 0.3) + _noise(rng, T, 0.1)[:, 0]
+    log = flight.log
+    T = len(log['t'])
+    wind_n, wind_e = lag(np.stack([log['wind_n'], log['wind_e']], 1), 3.0).T
+    impact = log['pressure'] * ((1 + 0.2 * 0.82**2) ** 3.5 - 1)  # hPa in the pitot tube at Mach 0.82
+    side_wind = lag(log['beta'], 0.3) + _noise(rng, T, 0.1)[:, 0]
     magnetic = g.heading[:, 4] - g.drift[:, 4]
-    compass = magnetic + 1.5 * np.sin(np.radians(g.heading[:, 4])) - 0.15 * lag(L['phi'], 2.0)
+    compass = magnetic + 1.5 * np.sin(np.radians(g.heading[:, 4])) - 0.15 * lag(log['phi'], 2.0)
     compass = compass + _wander(rng, T, 1, 0.5, 5.0)[:, 0]
-    energy = L['climb'] + L['true_airspeed'] / _KNOTS**2 * rate(lag(L['true_airspeed'], 0.4)) / 9.80665  # m/s of climb
+    gain = log['true_airspeed'] / _KNOTS**2 * rate(lag(log['true_airspeed'], 0.4)) / 9.80665  # of speed, as a climb
+    energy = log['climb'] + gain  # m/s
     return {
-        'slip_deg': lag(np.degrees(np.arctan2(-L['ny'], np.maximum(L['nz'], 0.2))), 0.5),
+        'slip_deg': lag(np.degrees(np.arctan2(-log['ny'], np.maximum(log['nz'], 0.2))), 0.5),
         'sideslip_degrees': side_wind,
         'compass_heading_deg_mag': compass % 360,
         'wind_heading_deg_mag': (np.degrees(np.arctan2(-wind_e, -wind_n)) - flight.conditions.runway.variation) % 360,
@@ -210,48 +200,55 @@ def _single_gauges(flight: Flight, rng, g: SimpleNamespace, P: SimpleNamespace) 
         'suction_1_ratio': P.suction[:, 0],
         'suction_2_ratio': P.suction[:, 1],
         'total_energy_fpm': lag(energy, 1.5) * _FEET * 60,
-        'CG_indicator': 22 + 30 * (L['fuel_2'] - 0.3 * (L['fuel_0'] + L['fuel_1'])) / L['mass'],
+        'CG_indicator': 22 + 30 * (log['fuel_2'] - 0.3 * (log['fuel_0'] + log['fuel_1'])) / log['mass'],
         'max_mach_number_in_kias': 661.47 * np.sqrt(5 * ((impact / 1013.25 + 1) ** (2 / 7) - 1)),
     }
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #77d1bec7
 def gauges(flight: Flight) -> dict:
     """Compute the dials and displays of both pilots: speed, height, rates, attitude, wind, suction, energy."""
-    L = flight.log
+    log = flight.log
     c = flight.conditions
     rng = _rng(flight, 'gauges')
     g = gyroscopes(flight)
     P = power(flight)
-    T = len(L['t'])
+    T = len(log['t'])
 
     def noise(size):
         return _noise(rng, T, size, 2)
 
-    v = _airspeeds(flight)
+    ice = np.stack([log['frm_ice'], log['frm_ice2']], 1)  # in the tubes of the pilot and the copilot
+    v = lag(log['airspeed'], 0.4)[:, None] * (1 - 0.08 * lag(ice, 5.0))
+    v = v + _noise(_rng(flight, 'pitot'), T, (0.15, 0.2), 2)
     misc = {k.rpartition('/')[2]: x for k, x in radios.other_columns(flight).items()}
     set_to = np.array([misc['barometer_setting'], misc['barometer_setting2']])  # inches of mercury
-    altitude = (_altitude_at(lag(L['pressure'], 0.3))[:, None] - _altitude_at(set_to / _IN_HG)) * _FEET
+    altitude = (_altitude_at(lag(log['pressure'], 0.3))[:, None] - _altitude_at(set_to / _IN_HG)) * _FEET
     altitude = altitude + noise((2, 3)) + [0, rng.normal(0, 15)]
-    turn = lag(rate(np.degrees(np.unwrap(np.radians(L['psi'])))), 0.5)
-    track = np.degrees(np.arctan2(L['ve'], L['vn'])) - c.runway.variation
+    turn = lag(rate(np.degrees(np.unwrap(np.radians(log['psi'])))), 0.5)
+    track = np.degrees(np.arctan2(log['ve'], log['vn'])) - c.runway.variation
     height = np.minimum(_radio_altitude(flight) * _FEET, 2500)[:, None] + noise(0.5)
     both = {
-        'airspeed_acceleration_kts_sec': lag(rate(lag(L['airspeed'], 0.4)), 1.0)[:, None] + noise(0.05),
+        'airspeed_acceleration_kts_sec': lag(rate(lag(log['airspeed'], 0.4)), 1.0)[:, None] + noise(0.05),
         'airspeed_kts': v,
         'altitude_ft': altitude,
-        'vvi_fpm': lag(L['climb'], 1.5)[:, None] * _FEET * 60 + noise((5, 8)),
-        'true_airspeed_kts': v * (L['true_airspeed'] / np.maximum(L['airspeed'], 1))[:, None],
-        'mach': v * (L['mach'] / np.maximum(L['airspeed'], 1))[:, None],
-        'turn_rate_roll_deg': (turn + 0.3 * lag(L['p'], 0.3))[:, None] + noise(0.05),
+        'vvi_fpm': lag(log['climb'], 1.5)[:, None] * _FEET * 60 + noise((5, 8)),
+        'true_airspeed_kts': v * (log['true_airspeed'] / np.maximum(log['airspeed'], 1))[:, None],
+        'mach': v * (log['mach'] / np.maximum(log['airspeed'], 1))[:, None],
+        'turn_rate_roll_deg': (turn + 0.3 * lag(log['p'], 0.3))[:, None] + noise(0.05),
         'turn_rate_heading_deg': turn[:, None] + noise(0.05),
         'radio_altimeter_height_ft': height,
         'radio_altimeter_dh_lit': height < misc['radio_altimeter_minimum'],
         'ground_track_mag': (track[:, None] + noise(0.1)) % 360,
+        'heading_vacuum_deg_mag': g.heading[:, 0:2],
+        'heading_electric_deg_mag': g.heading[:, 2:4],
+        'heading_AHARS_deg_mag': g.heading[:, 4:6],
+        'pitch_vacuum_deg': g.pitch[:, 0:2],
+        'pitch_electric_deg': g.pitch[:, 2:4],
+        'pitch_AHARS_deg': g.pitch[:, 4:6],
+        'roll_vacuum_deg': g.roll[:, 0:2],
+        'roll_electric_deg': g.roll[:, 2:4],
+        'roll_AHARS_deg': g.roll[:, 4:6],
     }
-    for i, suite in ((0, 'vacuum'), (2, 'electric'), (4, 'AHARS')):
-        both[f'heading_{suite}_deg_mag'] = g.heading[:, i : i + 2]
-        both[f'pitch_{suite}_deg'] = g.pitch[:, i : i + 2]
-        both[f'roll_{suite}_deg'] = g.roll[:, i : i + 2]
     d = {
         'actuators/barometer_setting_in_hg_pilot': set_to[0],
         'actuators/barometer_setting_in_hg_copilot': set_to[1],
@@ -262,7 +259,7 @@ def gauges(flight: Flight) -> dict:
         d[f'indicators/{name}_copilot'] = x[:, 1]
     for name, x in _single_gauges(flight, rng, g, P).items():
         d[f'indicators/{name}'] = x
-    return _named('cockpit2/gauges', d)
+    return radios.named('cockpit2/gauges', d)
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #7aa2bdb0
 def power(flight: Flight) -> SimpleNamespace:
@@ -276,10 +273,10 @@ def power(flight: Flight) -> SimpleNamespace:
         hours : (T,), that it has fed;  suction, pump, bleed : (T, 2), shares 0 to 1, and whether there is bleed air
         heat : as `_crew_ice`;  moving : (T,), how fast flaps, gear and speedbrakes move, 1/s
     """
-    L = flight.log
+    log = flight.log
     c = flight.conditions
     rng = _rng(flight, 'power')
-    T = len(L['t'])
+    T = len(log['t'])
     n2 = _pair(flight, 'n2')
     is_early = rng.random() < 0.25
     online = n2 > 50
@@ -290,7 +287,7 @@ def power(flight: Flight) -> SimpleNamespace:
     passing = ~online & ~after(~online, 0.6)  # half a second until another source is switched to a bus
     fed = ~passing & ~(none & ~apu)[:, None]
     battery = ~fed[:, 0] & ~fed[:, 1]
-    moving = abs(rate(L['flap'])) + abs(rate(L['gear'])) + abs(rate(L['speedbrake']))
+    moving = abs(rate(log['flap'])) + abs(rate(log['gear'])) + abs(rate(log['speedbrake']))
     heat = _crew_ice(flight)
     use = np.tile([0, 0, 8.0, 14.0, 38.0, 6.0], (T, 1))  # A, if powered
     use[:, 0] = 70 + 40 * _landing_lights(flight) + 25 * heat.any + 15 * moving
@@ -349,11 +346,12 @@ def _landing_lights(flight: Flight) -> np.ndarray:
 
 def _crew_ice(flight: Flight) -> SimpleNamespace:
     """(T,) ice seen, engine anti-ice on, wing anti-ice on, and either."""
-    L, c = flight.log, flight.conditions
-    ice = np.maximum(L['frm_ice'], L['frm_ice2'])
-    moist = (c.precipitation != 'none') | ((L['height'] > c.cloud_base) & (c.cloud_cover > 0.4))
+    log = flight.log
+    c = flight.conditions
+    ice = np.maximum(log['frm_ice'], log['frm_ice2'])
+    moist = (c.precipitation != 'none') | ((log['height'] > c.cloud_base) & (c.cloud_cover > 0.4))
     seen = ice > 0.02
-    engine = after(seen, 5) | (moist & (L['temperature'] <= 10))
+    engine = after(seen, 5) | (moist & (log['temperature'] <= 10))
     return SimpleNamespace(ice=ice, seen=seen, engine=engine, wing=after(seen, 5), any=engine | after(seen, 5))
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #3552a168
@@ -370,16 +368,17 @@ def burning(flight: Flight) -> np.ndarray:
 
 def igniters(flight: Flight) -> np.ndarray:
     """(T, 2) whether the igniters burn: in precipitation, ice, rough air, and when an engine without fire ran down."""
-    c, L = flight.conditions, flight.log
-    always = _crew_ice(flight).engine | (c.precipitation != 'none') | (L['turbulence'] >= 5)
+    c = flight.conditions
+    log = flight.log
+    always = _crew_ice(flight).engine | (c.precipitation != 'none') | (log['turbulence'] >= 5)
     return always[:, None] | ((_pair(flight, 'running') == 0) & (_pair(flight, 'fire') == 0))
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #dcdd2958
 def engine(flight: Flight) -> dict:
     """Levers, igniters and extinguishers; speeds, temperatures, pressures, fuel and oil of the two engines."""
-    L = flight.log
+    log = flight.log
     rng = _rng(flight, 'engine')
-    T = len(L['t'])
+    T = len(log['t'])
 
     def noise(size):
         return _noise(rng, T, size, 2)
@@ -395,13 +394,13 @@ def engine(flight: Flight) -> dict:
     n1 = np.maximum(_pair(flight, 'n1') + noise(0.05) + noise(0.3) * shake, 0)
     beta = np.where(reverse > 0.5, -lever, lever)
     requested = (22 + 78 * lever) * 5175 / 100 * 2 * np.pi / 60  # the fan speed that a lever asks for, rad/s
-    high = np.repeat((~after(L['wow_1'] > 0, 5))[:, None], 2, axis=1)  # approach idle until 5 s after touchdown
+    high = np.repeat((~after(log['wow_1'] > 0, 5))[:, None], 2, axis=1)  # approach idle until 5 s after touchdown
     on = igniters(flight)
-    egt = np.maximum(_pair(flight, 'egt') + noise(1.0) * (1 + shake), L['temperature'][:, None])
-    inlet = L['pressure'] * _IN_HG * (1 + 0.2 * L['mach'] ** 2) ** 3.5
+    egt = np.maximum(_pair(flight, 'egt') + noise(1.0) * (1 + shake), log['temperature'][:, None])
+    inlet = log['pressure'] * _IN_HG * (1 + 0.2 * log['mach'] ** 2) ** 3.5
     thrust = _pair(flight, 'thrust')
     omega = np.maximum(n1 * 5175 / 100 * 2 * np.pi / 60, 20)
-    watts = np.maximum(thrust, 0) * (L['true_airspeed'] / _KNOTS)[:, None]
+    watts = np.maximum(thrust, 0) * (log['true_airspeed'] / _KNOTS)[:, None]
     lost_oil = 0.002 * np.cumsum(hot + 0.3 * _pair(flight, 'bird'), 0) / HZ
     oil = np.clip(rng.uniform(0.8, 1, 2) - 0.001 * (n2 - 70) - lost_oil, 0, 1)
     fuel_pressure = 38 * np.clip(n2 / 60, 0, 1) * (_pair(flight, 'fuel_flow') > 0.002)
@@ -446,7 +445,7 @@ def engine(flight: Flight) -> dict:
         'starter_duration': np.zeros(2),
         'APU_N1': power(flight).apu,
     }
-    return _named('cockpit2/engine', d) | _named('cockpit/engine', old)
+    return radios.named('cockpit2/engine', d) | radios.named('cockpit/engine', old)
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #35b6fc2b
 def brightness(flight: Flight) -> SimpleNamespace:
@@ -501,7 +500,7 @@ def electrical(flight: Flight) -> dict:
         'instrument_brightness': shown.mean(1),
         'battery_charge_watt_hr': charge,
     }
-    return _named('cockpit2/electrical', d) | _named('cockpit/electrical', old)
+    return radios.named('cockpit2/electrical', d) | radios.named('cockpit/electrical', old)
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #948a3ab5
 def hydraulic_pressure(flight: Flight) -> np.ndarray:
@@ -515,11 +514,11 @@ def hydraulic_pressure(flight: Flight) -> np.ndarray:
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #32e7a7c1
 def _ground_proximity(flight: Flight) -> np.ndarray:
     """(T,) whether the ground proximity warning sounds: too fast a sink, or too far below the glide path."""
-    L = flight.log
-    height = L['radio_height'] * _FEET
-    sink = -L['climb'] * _FEET * 60
-    path = np.degrees(np.arctan2(L['height'], np.maximum(AIM - L['x'], 1)))  # seen from the aiming point
-    airborne = L['wow_1'] + L['wow_2'] == 0
+    log = flight.log
+    height = log['radio_height'] * _FEET
+    sink = -log['climb'] * _FEET * 60
+    path = np.degrees(np.arctan2(log['height'], np.maximum(AIM - log['x'], 1)))  # seen from the aiming point
+    airborne = log['wow_1'] + log['wow_2'] == 0
     sinks_fast = (height > 10) & (height < 2500) & (sink > 1000 + height)
     is_low = (height > 100) & (height < 1000) & (path < radios.ANGLE - 0.46)
     return airborne & (sinks_fast | is_low)
@@ -527,10 +526,10 @@ def _ground_proximity(flight: Flight) -> np.ndarray:
 
 def _stall_ratio(flight: Flight) -> np.ndarray:
     """(T,) angle of attack in parts of that of the stick shaker: 15 degrees, 3 less with full ice; 0 on the ground."""
-    L = flight.log
-    shaker = 15 - 3 * np.maximum(L['frm_ice'], L['frm_ice2'])
-    airborne = L['wow_1'] + L['wow_2'] == 0
-    return np.clip(L['alpha'] / shaker, 0, 1) * airborne
+    log = flight.log
+    shaker = 15 - 3 * np.maximum(log['frm_ice'], log['frm_ice2'])
+    airborne = log['wow_1'] + log['wow_2'] == 0
+    return np.clip(log['alpha'] / shaker, 0, 1) * airborne
 
 
 def released(flight: Flight) -> np.ndarray:
@@ -566,29 +565,29 @@ def _engine_lamps(flight: Flight) -> dict:
 
 def _autopilot_lamps(flight: Flight) -> dict:
     """The lamps of the autopilot: (T,)."""
-    L = flight.log
-    on = L['ap_on'] > 0
-    held = lag(L['elevator_cmd'], 2.0)
+    log = flight.log
+    on = log['ap_on'] > 0
+    held = lag(log['elevator_cmd'], 2.0)
     held = held - held[0]  # positive is nose down
-    servo = after(L['rel_servo_elev'] > 0, 1) | after(L['rel_servo_ailn'] > 0, 1)
+    servo = after(log['rel_servo_elev'] > 0, 1) | after(log['rel_servo_ailn'] > 0, 1)
     return {
         'autopilot': on,
         'autopilot_trim_fail': on & servo,
         'autopilot_trim_down': on & (held > 0.1),
         'autopilot_trim_up': on & (held < -0.1),
-        'autopilot_bank_limit': on & (abs(L['phi_cmd']) > 20),
-        'autopilot_soft_ride': L['turbulence'] >= 5,
+        'autopilot_bank_limit': on & (abs(log['phi_cmd']) > 20),
+        'autopilot_soft_ride': log['turbulence'] >= 5,
     }
 
 
 def lamps(flight: Flight) -> dict:
     """Every lamp that both panels have, by name."""
-    L = flight.log
+    log = flight.log
     volts = power(flight).volts
     E = _engine_lamps(flight)
     A = _autopilot_lamps(flight)
     seen = _crew_ice(flight).seen
-    lost = (L['ap_on'] > 0) & ((L['gs_on'] == 0) | after(L['rel_servo_thro'] > 0, 1))
+    lost = (log['ap_on'] > 0) & ((log['gs_on'] == 0) | after(log['rel_servo_thro'] > 0, 1))
     cautions = [
         *(x for k in ('generator_off', 'oil_pressure_low', 'bleed_air_off', 'chip_detected') for x in E[k].T),
         seen,
@@ -602,12 +601,12 @@ def lamps(flight: Flight) -> dict:
         'master_caution': caution,
         'master_warning': warning,
         'master_accept': accept | too,
-        'speedbrake': L['speedbrake'] > 0.02,
+        'speedbrake': log['speedbrake'] > 0.02,
         'GPWS': _ground_proximity(flight),
         'ice': seen,
-        'slats': L['flap'] > 0.01,
+        'slats': log['flap'] > 0.01,
         'cabin_altitude_12500': 0,
-        'gear_unsafe': abs(L['gear'] - 0.5) < 0.49,
+        'gear_unsafe': abs(log['gear'] - 0.5) < 0.49,
         'oil_pressure': E['oil_pressure_low'] @ [1, 2],
         'oil_temperature': E['oil_temperature_high'] @ [1, 2],
         'engine_fire': E['engine_fires'] @ [1, 2],
@@ -635,7 +634,7 @@ def master(causes, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 def annunciators(flight: Flight) -> dict:
     """The new panel of lamps."""
-    L = flight.log
+    log = flight.log
     d = lamps(flight)
     dead = power(flight).volts[:, :2]
     stall = _stall_ratio(flight)
@@ -648,9 +647,9 @@ def annunciators(flight: Flight) -> dict:
         'inverter': (dead < 18) @ [1, 2],
         'stall_warning': stall > 0.9,
         'stall_warning_ratio': stall,
-        'gear_warning': (L['gear'] < 0.99) & (L['radio_height'] < 150),
+        'gear_warning': (log['gear'] < 0.99) & (log['radio_height'] < 150),
     }
-    return _named('cockpit2/annunciators', d | only)
+    return radios.named('cockpit2/annunciators', d | only)
 
 
 def warnings(flight: Flight) -> dict:
@@ -671,15 +670,15 @@ def warnings(flight: Flight) -> dict:
         'master_warning_on': d['master_warning'],
         'master_accept_on': d['master_accept'],
     }
-    return _named('cockpit/warnings/annunciators', d | only) | _named('cockpit/warnings', masters)
+    return radios.named('cockpit/warnings/annunciators', d | only) | radios.named('cockpit/warnings', masters)
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #0c7b1ca0
 def fuel(flight: Flight) -> dict:
     """Fuel of nine tanks (left, right, centre, six that the 737 lacks); totalizer: what was there, what is burnt."""
-    L = flight.log
-    tanks = np.stack([L['fuel_0'], L['fuel_1'], L['fuel_2']], 1)
+    log = flight.log
+    tanks = np.stack([log['fuel_0'], log['fuel_1'], log['fuel_2']], 1)
     total = tanks.sum(1)
-    return _named(
+    return radios.named(
         'cockpit2/fuel',
         {
             'fuel_quantity': np.pad(tanks, ((0, 0), (0, 6))),
@@ -691,19 +690,19 @@ def fuel(flight: Flight) -> dict:
 
 def controls(flight: Flight) -> dict:
     """What the hands and feet of the crew hold: yaw to the right and nose up are positive, as in X-Plane."""
-    L = flight.log
-    return _named(
+    log = flight.log
+    return radios.named(
         'cockpit2/controls',
         {
-            'yoke_heading_ratio': -L['rudder_cmd'],  # JSBSim's positive rudder yaws to the left
-            'speedbrake_ratio': L['speedbrake'],
-            'flap_ratio': L['flap'],
-            'left_brake_ratio': L['brake_left'],
-            'right_brake_ratio': L['brake_right'],
+            'yoke_heading_ratio': -log['rudder_cmd'],  # JSBSim's positive rudder yaws to the left
+            'speedbrake_ratio': log['speedbrake'],
+            'flap_ratio': log['flap'],
+            'left_brake_ratio': log['brake_left'],
+            'right_brake_ratio': log['brake_right'],
             'gear_handle_down': 1,
             'tailwheel_lock_ratio': 0,
             'aileron_trim': 0,
-            'elevator_trim': -L['elevator_trim'],  # and its positive trim lowers the nose
+            'elevator_trim': -log['elevator_trim'],  # and its positive trim lowers the nose
             'rudder_trim': 0,
             'flap_handle_deploy_ratio': flight.conditions.flaps,
         },
@@ -714,7 +713,7 @@ def switches(flight: Flight) -> dict:
     """Selectors, ice protection, autobrake, outside lights, pumps, doors and panel lights."""
     c = flight.conditions
     P = power(flight)
-    L = flight.log
+    log = flight.log
     b = brightness(flight)
     rng = _rng(flight, 'switches')
     is_wet = c.precipitation != 'none'
@@ -747,7 +746,7 @@ def switches(flight: Flight) -> dict:
         'beacon_on': 1,
         'strobe_lights_on': int(c.visibility > 800),
         'landing_lights_on': _landing_lights(flight) > 0,
-        'taxi_light_on': (L['phase'] == 2) & is_dark,
+        'taxi_light_on': (log['phase'] == 2) & is_dark,
         'spot_light_on': int(is_dark and choice()),
         'jet_sync_mode': 0,
         'electric_hydraulic_pump_on': 1,
@@ -763,13 +762,13 @@ def switches(flight: Flight) -> dict:
         'alternate_static_air_ratio': 0,
         'panel_brightness_ratio': b.panel,
     }
-    return _named('cockpit/switches', old) | _named('cockpit2/switches', new)
+    return radios.named('cockpit/switches', old) | radios.named('cockpit2/switches', new)
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #5ef5935e
 def ice(flight: Flight) -> dict:
     """Switches of ice protection. Window and pitot heat are always on."""
     heat = _crew_ice(flight)
-    return _named(
+    return radios.named(
         'cockpit2/ice',
         {
             'ice_all_on': heat.wing,
@@ -783,18 +782,18 @@ def ice(flight: Flight) -> dict:
 
 def pressure(flight: Flight) -> dict:
     """Cabin pressure: what is set, the cabin's altitude and its rate, the difference to the outside."""
-    L = flight.log
+    log = flight.log
     rng = _rng(flight, 'pressure')
     ground = flight.conditions.runway.elevation
     start = rng.uniform(0, 100)  # m above the runway
     target = 10 * np.round(ground / 10)  # m
     allowed = 300 / _FEET / 60  # m/s
-    sealed = np.maximum(ground - 60 + start - allowed * L['t'], ground - 60) + 60 * lag(L['wow_1'] > 0, 10.0)
+    sealed = np.maximum(ground - 60 + start - allowed * log['t'], ground - 60) + 60 * lag(log['wow_1'] > 0, 10.0)
     bleed = power(flight).bleed
     lost = lag(~(bleed[:, 0] | bleed[:, 1]), 40.0)
-    cabin = sealed + lost * (L['altitude'] - sealed) + _noise(rng, len(lost), 0.3)[:, 0]
+    cabin = sealed + lost * (log['altitude'] - sealed) + _noise(rng, len(lost), 0.3)[:, 0]
     climb = lag(rate(lag(cabin, 1.0)), 2.0)
-    difference = (_pressure_at(cabin) - _pressure_at(L['altitude'])) * _PSI
+    difference = (_pressure_at(cabin) - _pressure_at(log['altitude'])) * _PSI
     highest = _altitude_at(max(_pressure_at(target) - 7.8 / _PSI, 150.0))  # up to which the cabin holds that altitude
     old = {
         'bleed_air_mode': 2,
@@ -813,15 +812,15 @@ def pressure(flight: Flight) -> dict:
         'indicators/cabin_vvi_fpm': climb * _FEET * 60,
         'indicators/pressure_diffential_psi': difference,
     }
-    return _named('cockpit/pressure', old) | _named('cockpit2/pressurization', new)
+    return radios.named('cockpit/pressure', old) | radios.named('cockpit2/pressurization', new)
 
 
 def temperature(flight: Flight) -> dict:
     """Air temperature outside, and that of the air brought to rest at a leading edge."""
-    L = flight.log
+    log = flight.log
     rng = _rng(flight, 'temperature')
-    air = lag(L['temperature'], 3.0) + _noise(rng, len(L['t']), 0.05)[:, 0]
-    edge = (air + 273.15) * (1 + 0.2 * 0.95 * L['mach'] ** 2) - 273.15
+    air = lag(log['temperature'], 3.0) + _noise(rng, len(log['t']), 0.05)[:, 0]
+    edge = (air + 273.15) * (1 + 0.2 * 0.95 * log['mach'] ** 2) - 273.15
     d = {
         'outside_air_temp_deg': air,
         'outside_air_temp_degc': air,
@@ -830,7 +829,7 @@ def temperature(flight: Flight) -> dict:
         'outside_air_LE_temp_degc': edge,
         'outside_air_LE_temp_degf': edge * 1.8 + 32,
     }
-    return _named('cockpit2/temperature', d)
+    return radios.named('cockpit2/temperature', d)
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #2efe6008
 def hydraulics(flight: Flight) -> dict:
@@ -843,7 +842,7 @@ def hydraulics(flight: Flight) -> dict:
         'hydraulic_fluid_ratio_1': first,
         'hydraulic_fluid_ratio_2': second,
     }
-    return _named('cockpit2/hydraulics/indicators', d)
+    return radios.named('cockpit2/hydraulics/indicators', d)
 
 
 def transmissions(flight: Flight) -> dict:
@@ -854,25 +853,25 @@ def transmissions(flight: Flight) -> dict:
         'oil_temperature': lag(45 + 0.6 * n2 + 60 * burning(flight)[:, 0], 25.0) + _noise(rng, len(n2), 0.2)[:, 0],
         'oil_pressure': np.maximum(0.65 * n2 + _noise(rng, len(n2), 0.4)[:, 0], 0),
     }
-    return _named('cockpit2/transmissions/indicators', d)
+    return radios.named('cockpit2/transmissions/indicators', d)
 
 # %% ../../../nbs/01_envs/landing/04_sensors.ipynb #688819c2
-GROUPS = dict(
-    gyros=gyros,
-    gauges=gauges,
-    engine=engine,
-    electrical=electrical,
-    annunciators=annunciators,
-    warnings=warnings,
-    fuel=fuel,
-    controls=controls,
-    switches=switches,
-    ice=ice,
-    pressure=pressure,
-    temperature=temperature,
-    transmissions=transmissions,
-    hydraulics=hydraulics,
-)
+GROUPS = {
+    'gyros': gyros,
+    'gauges': gauges,
+    'engine': engine,
+    'electrical': electrical,
+    'annunciators': annunciators,
+    'warnings': warnings,
+    'fuel': fuel,
+    'controls': controls,
+    'switches': switches,
+    'ice': ice,
+    'pressure': pressure,
+    'temperature': temperature,
+    'transmissions': transmissions,
+    'hydraulics': hydraulics,
+}
 
 
 def columns(flight: Flight) -> dict[str, np.ndarray]:

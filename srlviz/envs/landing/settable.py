@@ -53,13 +53,13 @@ _LOWEST_ICE = 0.05  # ice grows: at a moment it may be less than the lowest that
 
 def _settable() -> dict[str, Settable]:
     "List the factors that can be set"
-    settable = dict(
-        hour=Settable(RANGES['hour'].low, RANGES['hour'].high, follows=('daylight',)),
-        visibility=Settable(RANGES['fog'].low, RANGES['clear'].high),
-        intensity=Settable(RANGES['intensity'].low, RANGES['intensity'].high, True, follows=('precipitation',)),
-        cloud_cover=Settable(RANGES['dry_cover'].low, RANGES['dry_cover'].high),
-        cloud_base=Settable(RANGES['cloud_base'].low, RANGES['cloud_base'].high),
-    )
+    settable = {
+        'hour': Settable(RANGES['hour'].low, RANGES['hour'].high, follows=('daylight',)),
+        'visibility': Settable(RANGES['fog'].low, RANGES['clear'].high),
+        'intensity': Settable(RANGES['intensity'].low, RANGES['intensity'].high, True, follows=('precipitation',)),
+        'cloud_cover': Settable(RANGES['dry_cover'].low, RANGES['dry_cover'].high),
+        'cloud_base': Settable(RANGES['cloud_base'].low, RANGES['cloud_base'].high),
+    }
     for name, p in PERTURBATIONS.items():
         if name != 'wind_speed_kt':
             low = _LOWEST_ICE if name.startswith('frm_ice') else p.low

@@ -56,13 +56,13 @@ def _compiled(function, records: str = ''):
     copy = types.FunctionType(function.__code__, scope, function.__name__)
     fingerprint = code_fingerprint(function, {}, set()) + records
     copy.__qualname__ = f'{function.__name__}.{zlib.crc32(fingerprint.encode()):08x}'
-    options = dict(
-        fastmath=True,
-        error_model='numpy',
-        forceinline=not entry,
-        no_cpython_wrapper=not entry,
-        no_cfunc_wrapper=True,
-    )
+    options = {
+        'fastmath': True,
+        'error_model': 'numpy',
+        'forceinline': not entry,
+        'no_cpython_wrapper': not entry,
+        'no_cfunc_wrapper': True,
+    }
     try:
         return njit(cache=entry, **options)(copy)
     except RuntimeError:
@@ -141,7 +141,8 @@ def cloudy(tile, x, y, lod):
     "Return the mean of the cloudy picture around x, y (in texels) over a footprint of 2**lod texels."
     lod = min(8.0, max(0.0, lod))
     level = int(lod)
-    a, k = cloudy_level(tile, x, y, level), lod - level
+    a = cloudy_level(tile, x, y, level)
+    k = lod - level
     return a if k < 0.02 else a + (cloudy_level(tile, x, y, level + 1) - a) * k
 
 
@@ -222,7 +223,8 @@ def place_of(runway, ground: str) -> Place:
 @kernel
 def _height_at(p, x, y, e, n):
     "Return the height of the ground over the runway, m: 0 around it, hills beside the approach, mountains farther out."
-    beside, ahead = abs(y), max(x - p.length, -9e3 - x)
+    beside = abs(y)
+    ahead = max(x - p.length, -9e3 - x)
     away = max(smooth(1500.0, 5000.0, beside), smooth(4000.0, 9000.0, ahead))
     far = max(smooth(3500.0, 15000.0, beside), smooth(7000.0, 24000.0, ahead))
     if away <= 0:
@@ -576,7 +578,8 @@ def _end(s, name, x, y, wx, wy):
     "Paint of one end of the runway, x from its threshold."
     if x + 0.5 * wx < 0 or x - 0.5 * wx > 960:
         return 0.0
-    side, half = abs(y), 0.5 * s.width
+    side = abs(y)
+    half = 0.5 * s.width
     p = parts(3.6, 0.9, 2.7, side, wy) * part(1.8, half - 2.5, side, wy) * part(6, 36, x, wx)
     p += part(half - 14, half - 5, side, wy) * part(300, 350, x, wx)
     bars = part(half - 14, half - 12, side, wy) * (

@@ -190,17 +190,17 @@ def _constants(owner: type, obs: bool, act: bool, scalar: bool, dtype: np.dtype)
         problem = "NUMBA_DISABLE_JIT is set, but the tasks run only as compiled code"
         raise RuntimeError(f"{problem}: unset it before Python starts, or set numba.config.DISABLE_JIT = 0 before this")
 
-    names = dict(
-        reset1=owner.reset1,
-        step1=owner.step1,
-        OBS=obs,
-        ACT=act,
-        SCALAR=scalar,
-        DTYPE=dtype,
-        LAYOUT=_layout_id(dtype),
-        carray=carray,
-        pointer=_pointer(),
-    )
+    names = {
+        'reset1': owner.reset1,
+        'step1': owner.step1,
+        'OBS': obs,
+        'ACT': act,
+        'SCALAR': scalar,
+        'DTYPE': dtype,
+        'LAYOUT': _layout_id(dtype),
+        'carray': carray,
+        'pointer': _pointer(),
+    }
     return names, {}
 
 
@@ -475,7 +475,10 @@ class Task(abc.ABC):
         self.reveal = reveal
         self.parameters = {**self.difficulties[difficulty], **parameters}
         fields = self.build(**self.parameters)
-        self._check_built()
+        for a in ('observation_space', 'action_space', 'state_space', 'max_steps', 'return_range', 'reset1', 'step1'):
+            if not hasattr(self, a):
+                name = type(self).__name__
+                raise TypeError(f"{name} has no {a}: the class must define reset1 and step1, build() sets the others")
         self.plain_space = self.observation_space
         self._observations = _Observations(self.plain_space, self.action_space, flat, previous_action)
         self.observation_space = self._observations.space
@@ -564,7 +567,7 @@ class Task(abc.ABC):
 
     def draw_seen(self, panel, e: np.void):
         "Draw the observation on a `srlviz.envs.pomdp.drawing.Panel`; by default as numbers."
-        _write_numbers(panel, dict(observation=e['obs']))
+        _write_numbers(panel, {'observation': e['obs']})
 
     def draw_truth(self, panel, e: np.void):
         "Draw the hidden state on a `srlviz.envs.pomdp.drawing.Panel`; by default the factors as numbers."
@@ -577,13 +580,6 @@ class Task(abc.ABC):
     def text_truth(self, e: np.void) -> str:
         "The hidden state as text."
         raise NotImplementedError(f"{type(self).__name__} has no text_truth()")
-
-    def _check_built(self):
-        "Raise a TypeError if the class lacks an attribute."
-        for a in ('observation_space', 'action_space', 'state_space', 'max_steps', 'return_range', 'reset1', 'step1'):
-            if not hasattr(self, a):
-                name = type(self).__name__
-                raise TypeError(f"{name} has no {a}: the class must define reset1 and step1, build() sets the others")
 
     def _compile(self, template: Callable) -> Callable:
         "Compile a template for the class of this task."
@@ -962,7 +958,7 @@ class _RowThreads:
         self._pool = 0, None  # process id, pool
 
     def __getstate__(self) -> dict:
-        return self.__dict__ | dict(_pool=(0, None))
+        return self.__dict__ | {'_pool': (0, None)}
 
     def pool(self) -> ThreadPoolExecutor:
         "The other threads; a forked process makes its own."
@@ -1270,7 +1266,7 @@ def register(cls: type[POMDP]):
                 id,
                 entry_point=f'{__name__}:make_task',
                 vector_entry_point=f'{__name__}:make_tasks',
-                kwargs=dict(task=f'{name}-{difficulty}'),
+                kwargs={'task': f'{name}-{difficulty}'},
                 disable_env_checker=True,
                 order_enforce=False,
             )

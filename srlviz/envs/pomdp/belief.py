@@ -96,13 +96,13 @@ def _deck_belief(task: POMDP, seen: np.ndarray) -> dict:
     "What any task knows of its deck after the cards seen (T,): `remaining` and `next`"
     kinds = _kinds(task.blank['deck'])
     left = kinds - _dealt(seen, len(kinds))
-    return _columns('remaining', _known_number, left) | dict(next=_next_card(left))
+    return _columns('remaining', _known_number, left) | {'next': _next_card(left)}
 
 # %% ../../../nbs/01_envs/pomdp/07_belief.ipynb #9647fc0b
 @_belief_of(RepeatFirst)
 def _repeat_first_belief(task, obs, actions):
     seen = obs[:, 0]
-    return dict(answer=_known(np.full_like(seen, seen[0]), 4)) | _deck_belief(task, seen)
+    return {'answer': _known(np.full_like(seen, seen[0]), 4)} | _deck_belief(task, seen)
 
 
 @_belief_of(RepeatPrevious)
@@ -110,14 +110,15 @@ def _repeat_previous_belief(task, obs, actions):
     seen = obs[:, 0]
     row = np.arange(len(seen))[:, None] - np.arange(task.k)  # (T, k), the newest first
     ago = np.where(row >= 0, seen[np.maximum(row, 0)], -1)
-    answers = dict(answer=_known(ago[:, -1], 4, -1)) | _columns('ago', _known, ago, 4, -1)
+    answers = {'answer': _known(ago[:, -1], 4, -1)} | _columns('ago', _known, ago, 4, -1)
     return answers | _deck_belief(task, seen)
 
 
 @_belief_of(Autoencode)
 def _autoencode_belief(task, obs, actions):
     kinds = _kinds(task.blank['deck'])
-    n, t = int(kinds.sum()), np.arange(len(obs))
+    n = int(kinds.sum())
+    t = np.arange(len(obs))
     watching = obs[:, 0]
     deck = obs[:n, 1]
     pile = np.minimum(t + 1, 2 * n - 1 - t)
@@ -155,7 +156,7 @@ def _higher_lower_belief(task, obs, actions):
     left = np.stack([belief[f'remaining_{rank}'].mean for rank in range(13)], 1)
     higher = (left * (np.arange(13) > obs)).sum(1)
     lower = (left * (np.arange(13) < obs)).sum(1)
-    return belief | dict(higher=_known_number(higher), lower=_known_number(lower))
+    return belief | {'higher': _known_number(higher), 'lower': _known_number(lower)}
 
 # %% ../../../nbs/01_envs/pomdp/07_belief.ipynb #fe0fa383
 def _concentration_pairs(deck: np.ndarray, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -201,7 +202,7 @@ def _concentration_belief(task, obs, actions):
     first = np.where(waiting < 0, -1, kind[-1][waiting])
     card = {f'card_{i}': Belief(np.arange(n_kinds), probabilities[:, i]) for i in range(obs.shape[1])}
     pairs = _known_number(found.sum(1) // 2)
-    return card | _columns('found', _known, found, 2) | dict(first=_known(first, n_kinds, -1), pairs=pairs)
+    return card | _columns('found', _known, found, 2) | {'first': _known(first, n_kinds, -1), 'pairs': pairs}
 
 # %% ../../../nbs/01_envs/pomdp/07_belief.ipynb #4c2f6ede
 def _best_arm(pulls: np.ndarray, wins: np.ndarray) -> np.ndarray:

@@ -16,21 +16,6 @@ from ...core.files import check_whole
 from ..kernels import random_float, random_int
 from .base import POMDP, FactorNote, split_column
 
-# %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #7ca23005
-def _bandit_reset(e):
-    for i in range(e.odds.size):
-        e.odds[i], e.pulls[i], e.wins[i] = np.float32(random_float(e)), 0, 0
-    e.obs[0] = 0
-
-
-def _bandit_step(e, a):
-    won = np.float32(random_float(e)) < e.odds[a]
-    e.pulls[a] += 1
-    e.wins[a] += won
-    e.obs[0] = won
-    e.reward = 1 / e.length if won else -1 / e.length
-    e.truncated = e.t == e.length
-
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #c32ef293
 def _draw_result(panel, word: str, icon: str, color: str):
     "Draw the result of the last action at the top of the panel."
@@ -46,39 +31,6 @@ def _draw_hint(panel, text: str):
 def _pulled(e, arm: int) -> bool:
     "Whether the last action pulled this arm."
     return bool(e['t'] and e['action'][0] == arm)
-
-# %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #e2d9be62
-def _draw_arms(panel, e):
-    "Draw the arms as buttons in rows."
-    n = len(e['odds'])
-    columns = min(n, max(5, math.ceil(math.sqrt(1.2 * n))))
-    rows = -(-n // columns)
-    width = min(296 / columns, 90)
-    height = min(212 / rows, 64)
-    for i in range(n):
-        x = panel.width / 2 + width * (i % columns - columns / 2)
-        y = 180 + height * (i // columns - rows / 2)
-        box = x + 2, y + 2, x + width - 2, y + height - 2
-        panel.button(box, f'{i + 1}', i, size=max(6, min(15, height / 3)), chosen=_pulled(e, i))
-
-
-def _draw_odds(panel, e):
-    "Draw the probability of each arm as a bar, the best one in colour, and the observed share of wins as a line."
-    n = len(e['odds'])
-    best = e['odds'].argmax()
-    width = min(288 / n, 40)
-    for i in range(n):
-        x = panel.width / 2 + width * (i - n / 2)
-        label = i + 1 if n <= 10 or i % 5 == 4 else ''
-        panel.bar((x + 1, 40, x + width - 1, 230), e['odds'][i], 'true' if i == best else 'unknown', label)
-        wins, pulls = int(e['wins'][i]), int(e['pulls'][i])
-        if pulls:
-            y = 230 - 190 * wins / pulls
-            panel.line([(x + 2, y), (x + width - 3, y)], 'seen', 3)
-        if _pulled(e, i):
-            panel.icon(x + width / 2, 30, 'down', min(width, 16), 'chosen')
-    title = 'chance of each arm; lines: share of its pulls that paid'
-    panel.text(panel.width / 2, 14, title, size=12, color='muted', anchor='mm')
 
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #8a111598
 class MultiarmedBandit(POMDP):
@@ -104,18 +56,35 @@ class MultiarmedBandit(POMDP):
     Differs: popgym returns the probabilities in `info['bandits']`; here info is empty.
     """
 
-    difficulties = dict(
-        easy=dict(arms=10, length=200), medium=dict(arms=20, length=400), hard=dict(arms=30, length=600)
-    )
+    difficulties = {
+        'easy': {'arms': 10, 'length': 200},
+        'medium': {'arms': 20, 'length': 400},
+        'hard': {'arms': 30, 'length': 600},
+    }
     tags = ('noisy',)
-    reset1 = staticmethod(_bandit_reset)
-    step1 = staticmethod(_bandit_step)
-    factor_notes = dict(
-        odds=FactorNote('chance of each arm'),
-        best=FactorNote('best arm'),
-        pulls=FactorNote('pulled so far', 'times'),
-        wins=FactorNote('paid so far', 'times'),
-    )
+    factor_notes = {
+        'odds': FactorNote('chance of each arm'),
+        'best': FactorNote('best arm'),
+        'pulls': FactorNote('pulled so far', 'times'),
+        'wins': FactorNote('paid so far', 'times'),
+    }
+
+    @staticmethod
+    def reset1(e):
+        for i in range(e.odds.size):
+            e.odds[i] = np.float32(random_float(e))
+            e.pulls[i] = 0
+            e.wins[i] = 0
+        e.obs[0] = 0
+
+    @staticmethod
+    def step1(e, a):
+        won = np.float32(random_float(e)) < e.odds[a]
+        e.pulls[a] += 1
+        e.wins[a] += won
+        e.obs[0] = won
+        e.reward = 1 / e.length if won else -1 / e.length
+        e.truncated = e.t == e.length
 
     def build(self, arms, length):
         arms = check_whole(arms, 'arms', 1, 10_000)
@@ -129,12 +98,12 @@ class MultiarmedBandit(POMDP):
         self.keys = dict(zip('1234567890qwertyuiopasdfghjkl;', range(arms)))
         self.settable = ('best', *(f'odds_{i}' for i in range(arms)))
         best = self.factor_notes['best']._replace(names=self.action_names)
-        self.factor_notes = self.factor_notes | dict(best=best)
+        self.factor_notes = self.factor_notes | {'best': best}
         counts = np.zeros(arms, np.int32)
-        return dict(odds=np.zeros(arms, np.float32), pulls=counts, wins=counts, length=length)
+        return {'odds': np.zeros(arms, np.float32), 'pulls': counts, 'wins': counts, 'length': length}
 
     def factors_of(self, R):
-        return dict(odds=R['odds'], best=R['odds'].argmax(1), pulls=R['pulls'], wins=R['wins'])
+        return {'odds': R['odds'], 'best': R['odds'].argmax(1), 'pulls': R['pulls'], 'wins': R['wins']}
 
     def follows(self, factor):
         name, arm = split_column(factor)
@@ -150,7 +119,8 @@ class MultiarmedBandit(POMDP):
             odds[:, column] = np.where((value >= 0) & (value < 1), value, odds[:, column])
             return
         rows = np.flatnonzero(np.isin(value, np.arange(odds.shape[1])))
-        new, best = value[rows].astype(int), odds[rows].argmax(1)
+        new = value[rows].astype(int)
+        best = odds[rows].argmax(1)
         odds[rows, new], odds[rows, best] = odds[rows, best], odds[rows, new]
 
     def due(self, R, factor):
@@ -189,10 +159,34 @@ class MultiarmedBandit(POMDP):
             _draw_result(panel, text, 'coin', 'orange')
         else:
             _draw_result(panel, text, 'no', 'muted')
-        _draw_arms(panel, e)
+        n = len(e['odds'])
+        columns = min(n, max(5, math.ceil(math.sqrt(1.2 * n))))
+        rows = -(-n // columns)
+        width = min(296 / columns, 90)
+        height = min(212 / rows, 64)
+        for i in range(n):
+            x = panel.width / 2 + width * (i % columns - columns / 2)
+            y = 180 + height * (i // columns - rows / 2)
+            box = x + 2, y + 2, x + width - 2, y + height - 2
+            panel.button(box, f'{i + 1}', i, size=max(6, min(15, height / 3)), chosen=_pulled(e, i))
 
     def draw_truth(self, panel, e):
-        _draw_odds(panel, e)
+        n = len(e['odds'])
+        best = e['odds'].argmax()
+        width = min(288 / n, 40)
+        for i in range(n):
+            x = panel.width / 2 + width * (i - n / 2)
+            label = i + 1 if n <= 10 or i % 5 == 4 else ''
+            panel.bar((x + 1, 40, x + width - 1, 230), e['odds'][i], 'true' if i == best else 'unknown', label)
+            wins = int(e['wins'][i])
+            pulls = int(e['pulls'][i])
+            if pulls:
+                y = 230 - 190 * wins / pulls
+                panel.line([(x + 2, y), (x + width - 3, y)], 'seen', 3)
+            if _pulled(e, i):
+                panel.icon(x + width / 2, 30, 'down', min(width, 16), 'chosen')
+        title = 'chance of each arm; lines: share of its pulls that paid'
+        panel.text(panel.width / 2, 14, title, size=12, color='muted', anchor='mm')
         panel.caption(f"pull {e['t']} of {e['length']}")
 
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #51a51ec9
@@ -212,26 +206,6 @@ def _place_ship(e, length):
             return True
     return False
 
-
-def _battleship_reset(e):
-    placed = 0
-    while placed < e.lengths.size:
-        if placed == 0:
-            e.ships[:] = 0
-        placed = placed + 1 if _place_ship(e, e.lengths[placed]) else 0
-    e.shots[:] = 0
-    e.left, e.obs[0] = e.tiles, 0
-
-
-def _battleship_step(e, a):
-    hit = e.ships[a[0], a[1]] == 1 and e.shots[a[0], a[1]] == 0
-    e.shots[a[0], a[1]] = 1
-    e.left -= hit
-    e.obs[0] = hit
-    e.reward = 1 / e.tiles if hit else -1 / (e.shots.size - e.tiles)
-    e.terminated = e.left == 0
-    e.truncated = e.t >= e.shots.size
-
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #fe288730
 def _ship_places(size: int, length: int) -> np.ndarray:
     "All positions of a ship on a board: (positions, size*size) of 0 and 1."
@@ -243,23 +217,6 @@ def _ship_places(size: int, length: int) -> np.ndarray:
             boards.append(board)
     across = np.array(boards)
     return np.concatenate([across, across.transpose(0, 2, 1)]).reshape(-1, size * size)
-
-
-def _battleship_script(size: int, ships):
-    "Play Battleship from observations, as a generator."
-    places = np.concatenate([_ship_places(size, n) for n in ships])
-    hits = np.zeros(size * size)
-    unshot = np.ones(size * size)
-    obs = yield
-    while True:
-        misses = 1 - unshot - hits
-        n_hits = places @ hits
-        possible = (places @ misses == 0) & (n_hits < places.sum(1))
-        weights = (possible * 5.0**n_hits) @ places
-        tile = int(((weights + 1e-9) * unshot).argmax())
-        obs = yield divmod(tile, size)
-        unshot[tile] = 0
-        hits[tile] = obs
 
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #bc4b5cb5
 def _frame_last(panel, box_of, e):
@@ -276,8 +233,14 @@ def _draw_choice(panel, e, size: int, verb: str, lost: bool = False):
 
     tiles = np.zeros((size, size), int)
     tiles[tuple(e['action'])] = lost
-    look = dict(colors=('wash', 'wrong'), marks=np.where(tiles, 'mine', ''), axes=True, action=action_of)
-    box_of = panel.board(tiles, box=(20, 64, 300, 272), **look)
+    box_of = panel.board(
+        tiles,
+        box=(20, 64, 300, 272),
+        colors=('wash', 'wrong'),
+        marks=np.where(tiles, 'mine', ''),
+        axes=True,
+        action=action_of,
+    )
     _frame_last(panel, box_of, e)
     panel.caption('a mine: the game is over' if lost else f'The board is never shown: {verb} a tile by its place.')
 
@@ -383,19 +346,38 @@ class Battleship(POMDP):
     returns can be below -1.
     """
 
-    difficulties = dict(
-        easy=dict(size=8, ships=(2, 3, 3, 4)),
-        medium=dict(size=10, ships=(2, 3, 3, 4)),
-        hard=dict(size=12, ships=(2, 3, 3, 4)),
-    )
+    difficulties = {
+        'easy': {'size': 8, 'ships': (2, 3, 3, 4)},
+        'medium': {'size': 10, 'ships': (2, 3, 3, 4)},
+        'hard': {'size': 12, 'ships': (2, 3, 3, 4)},
+    }
     tags = ('game',)
-    reset1 = staticmethod(_battleship_reset)
-    step1 = staticmethod(_battleship_step)
-    factor_notes = dict(
-        ships=FactorNote('ships', names=('water', 'ship')),
-        shots=FactorNote('shots', names=('not shot at', 'shot at')),
-        left=FactorNote('ships left', 'tiles'),
-    )
+    factor_notes = {
+        'ships': FactorNote('ships', names=('water', 'ship')),
+        'shots': FactorNote('shots', names=('not shot at', 'shot at')),
+        'left': FactorNote('ships left', 'tiles'),
+    }
+
+    @staticmethod
+    def reset1(e):
+        placed = 0
+        while placed < e.lengths.size:
+            if placed == 0:
+                e.ships[:] = 0
+            placed = placed + 1 if _place_ship(e, e.lengths[placed]) else 0
+        e.shots[:] = 0
+        e.left = e.tiles
+        e.obs[0] = 0
+
+    @staticmethod
+    def step1(e, a):
+        hit = e.ships[a[0], a[1]] == 1 and e.shots[a[0], a[1]] == 0
+        e.shots[a[0], a[1]] = 1
+        e.left -= hit
+        e.obs[0] = hit
+        e.reward = 1 / e.tiles if hit else -1 / (e.shots.size - e.tiles)
+        e.terminated = e.left == 0
+        e.truncated = e.t >= e.shots.size
 
     def build(self, size, ships):
         size = check_whole(size, 'size', 2, 100)
@@ -409,10 +391,10 @@ class Battleship(POMDP):
         self.max_steps = size**2
         self.return_range = -(size**2) / (size**2 - tiles), 1.0
         self.settable = tuple(f'ships_{i}' for i in range(size**2))
-        return dict(ships=board, shots=board, lengths=np.array(lengths), tiles=tiles, left=tiles)
+        return {'ships': board, 'shots': board, 'lengths': np.array(lengths), 'tiles': tiles, 'left': tiles}
 
     def factors_of(self, R):
-        return dict(ships=R['ships'].reshape(len(R), -1), shots=R['shots'].reshape(len(R), -1), left=R['left'])
+        return {'ships': R['ships'].reshape(len(R), -1), 'shots': R['shots'].reshape(len(R), -1), 'left': R['left']}
 
     def follows(self, factor):
         return (*(name for name in self.settable if name != factor), 'left')
@@ -438,7 +420,20 @@ class Battleship(POMDP):
 
         Mean returns .56, .59, .62 (easy, medium, hard); random shots without repetition earn .08.
         """
-        return _battleship_script(**self.parameters)
+        size = self.parameters['size']
+        places = np.concatenate([_ship_places(size, n) for n in self.parameters['ships']])
+        hits = np.zeros(size * size)
+        unshot = np.ones(size * size)
+        obs = yield
+        while True:
+            misses = 1 - unshot - hits
+            n_hits = places @ hits
+            possible = (places @ misses == 0) & (n_hits < places.sum(1))
+            weights = (possible * 5.0**n_hits) @ places
+            tile = int(((weights + 1e-9) * unshot).argmax())
+            obs = yield divmod(tile, size)
+            unshot[tile] = 0
+            hits[tile] = obs
 
     def text_seen(self, e):
         if e['t'] == 0:
@@ -471,38 +466,6 @@ class Battleship(POMDP):
         _frame_last(panel, box_of, e)
         panel.caption(f"{e['left']} of {e['tiles']} tiles of ships left, shot {e['t']} of {e['shots'].size}")
 
-# %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #ff458630
-def _minesweeper_reset(e):
-    n = e.size
-    e.hidden[:] = 0
-    e.around[:] = 0
-    placed = 0
-    while placed < e.mines:
-        tile = random_int(e, n * n)
-        if e.hidden[tile // n, tile % n]:
-            continue
-        e.hidden[tile // n, tile % n] = 1
-        placed += 1
-        for row in range(max(tile // n - 1, 0), min(tile // n + 2, n)):
-            for column in range(max(tile % n - 1, 0), min(tile % n + 2, n)):
-                e.around[row, column] += 1
-    e.left, e.obs[0] = e.clear, 0
-
-
-def _minesweeper_step(e, a):
-    tile = e.hidden[a[0], a[1]]  # 0 clear, 1 mine, 2 open
-    if tile == 0:
-        e.hidden[a[0], a[1]] = 2
-        e.left -= 1
-        e.reward = 1 / e.clear
-    elif tile == 1:
-        e.reward = -0.5 - 1 / e.clear
-    else:
-        e.reward = -0.5 / (e.clear - 2)
-    e.terminated = tile == 1 or e.left == 0
-    e.truncated = e.t == e.clear and not e.terminated
-    e.obs[0] = e.around[a[0], a[1]]
-
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #fcf616a1
 def _near_tiles(size: int) -> np.ndarray:
     "Whether two tiles are equal or neighbours: (size*size, size*size) bool."
@@ -531,20 +494,6 @@ def _mine_probabilities(closed: np.ndarray, sums: list) -> np.ndarray:
                 odds = q / (1 - q) * mines / q.sum() * (len(q) - q.sum()) / (len(q) - mines)
                 p[uncertain] = odds / (1 + odds)
     return p
-
-
-def _minesweeper_script(size: int, mines: int):
-    "Play MineSweeper from observations, as a generator."
-    near = _near_tiles(size)
-    closed = np.ones(size * size, bool)
-    sums = [(closed, mines)]
-    obs = yield
-    while True:
-        p = np.where(closed, _mine_probabilities(closed, sums), 2)
-        tile = int(np.where(p < p.min() + 1e-3, near @ ~closed, -1).argmax())
-        obs = yield divmod(tile, size)
-        closed[tile] = False
-        sums.append((near[tile], obs))
 
 # %% ../../../nbs/01_envs/pomdp/04_boards.ipynb #cf140391
 def _stepped_on_mine(e) -> bool:
@@ -588,15 +537,50 @@ class MineSweeper(POMDP):
     0, as if no mine were near.
     """
 
-    difficulties = dict(easy=dict(size=4, mines=2), medium=dict(size=6, mines=6), hard=dict(size=8, mines=10))
+    difficulties = {
+        'easy': {'size': 4, 'mines': 2},
+        'medium': {'size': 6, 'mines': 6},
+        'hard': {'size': 8, 'mines': 10},
+    }
     tags = ('game',)
-    reset1 = staticmethod(_minesweeper_reset)
-    step1 = staticmethod(_minesweeper_step)
-    factor_notes = dict(
-        mines=FactorNote('mines', names=('clear', 'mine'), one='tile {}: mine or clear'),
-        opened=FactorNote('opened', names=('shut', 'open'), one='tile {}: open or shut'),
-        left=FactorNote('still to be opened', 'tiles'),
-    )
+    factor_notes = {
+        'mines': FactorNote('mines', names=('clear', 'mine'), one='tile {}: mine or clear'),
+        'opened': FactorNote('opened', names=('shut', 'open'), one='tile {}: open or shut'),
+        'left': FactorNote('still to be opened', 'tiles'),
+    }
+
+    @staticmethod
+    def reset1(e):
+        n = e.size
+        e.hidden[:] = 0
+        e.around[:] = 0
+        placed = 0
+        while placed < e.mines:
+            tile = random_int(e, n * n)
+            if e.hidden[tile // n, tile % n]:
+                continue
+            e.hidden[tile // n, tile % n] = 1
+            placed += 1
+            for row in range(max(tile // n - 1, 0), min(tile // n + 2, n)):
+                for column in range(max(tile % n - 1, 0), min(tile % n + 2, n)):
+                    e.around[row, column] += 1
+        e.left = e.clear
+        e.obs[0] = 0
+
+    @staticmethod
+    def step1(e, a):
+        tile = e.hidden[a[0], a[1]]  # 0 clear, 1 mine, 2 open
+        if tile == 0:
+            e.hidden[a[0], a[1]] = 2
+            e.left -= 1
+            e.reward = 1 / e.clear
+        elif tile == 1:
+            e.reward = -0.5 - 1 / e.clear
+        else:
+            e.reward = -0.5 / (e.clear - 2)
+        e.terminated = tile == 1 or e.left == 0
+        e.truncated = e.t == e.clear and not e.terminated
+        e.obs[0] = e.around[a[0], a[1]]
 
     def build(self, size, mines):
         size = check_whole(size, 'size', 2, 100)
@@ -610,11 +594,11 @@ class MineSweeper(POMDP):
         self.max_steps = clear
         self.return_range = -1.0, 1.0
         self.settable = tuple(f'mines_{i}' for i in range(size**2))
-        return dict(hidden=board, around=board, size=size, mines=mines, clear=clear, left=clear)
+        return {'hidden': board, 'around': board, 'size': size, 'mines': mines, 'clear': clear, 'left': clear}
 
     def factors_of(self, R):
         hidden = R['hidden'].reshape(len(R), -1)
-        return dict(mines=(hidden == 1).astype(np.int8), opened=(hidden == 2).astype(np.int8), left=R['left'])
+        return {'mines': (hidden == 1).astype(np.int8), 'opened': (hidden == 2).astype(np.int8), 'left': R['left']}
 
     def follows(self, factor):
         return tuple(name for name in self.settable if name != factor)
@@ -646,7 +630,17 @@ class MineSweeper(POMDP):
 
         Mean returns .68, .61, .50 (easy, medium, hard); random tiles without repetition earn -.23, -.39, -.43.
         """
-        return _minesweeper_script(**self.parameters)
+        size = self.parameters['size']
+        near = _near_tiles(size)
+        closed = np.ones(size * size, bool)
+        sums = [(closed, self.parameters['mines'])]
+        obs = yield
+        while True:
+            p = np.where(closed, _mine_probabilities(closed, sums), 2)
+            tile = int(np.where(p < p.min() + 1e-3, near @ ~closed, -1).argmax())
+            obs = yield divmod(tile, size)
+            closed[tile] = False
+            sums.append((near[tile], obs))
 
     def text_seen(self, e):
         return 'no tile opened yet' if e['t'] == 0 else f"{e['obs'][0]} on or around the tile"

@@ -23,7 +23,7 @@ from .base import POMDP, FactorNote, replay, rows_at, split_column
 _SUITS = ('spades', 'diamonds', 'clubs', 'hearts')  # popgym's order
 _SIGNS = '♠♦♣♥'
 _BLACK_RED = ('black', 'red')
-_SIDES = dict(colors=_BLACK_RED, suits=_SUITS, ranks=RANKS)  # property of a card -> names of its values
+_SIDES = {'colors': _BLACK_RED, 'suits': _SUITS, 'ranks': RANKS}  # property of a card -> names of its values
 
 
 def _deal(e, deck, kinds):
@@ -100,7 +100,8 @@ def _set_count(deck: np.ndarray, kind: np.ndarray, count: np.ndarray, early: np.
     is_kind = deck == kind[:, None]
     more = count - (late & is_kind).sum(1)
     is_moved = is_kind == (more > 0)[:, None]
-    here, there = early & is_moved, late & ~is_moved
+    here = early & is_moved
+    there = late & ~is_moved
     n = np.abs(more)
     n = np.where((n % 1 == 0) & (here.sum(1) >= n) & (there.sum(1) >= n), n, 0)
     rows, a = np.nonzero(_last(here, n))
@@ -128,7 +129,7 @@ def _later(deck: np.ndarray, n: np.ndarray) -> np.ndarray:
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #9bb7666d
 def _side(kind: str, value: int) -> dict:
     "Keyword argument of `Panel.card` for a card of this kind and value."
-    return dict(color=_BLACK_RED[value]) if kind == 'colors' else {kind[:-1]: int(value)}
+    return {'color': _BLACK_RED[value]} if kind == 'colors' else {kind[:-1]: int(value)}
 
 
 def _fit(n: int, width: int, height: int) -> tuple[int, int]:
@@ -215,12 +216,12 @@ class _Suits(POMDP):
     "Base class of the tasks whose answer is a suit."
 
     action_names = _SUITS
-    keys = dict(s=0, d=1, c=2, h=3)
+    keys = {'s': 0, 'd': 1, 'c': 2, 'h': 3}
     tags = ('diagnostic',)
-    factor_notes = dict(
-        answer=FactorNote('suit to say now', names=_SUITS),
-        remaining=FactorNote('still in the deck', 'cards', columns=_SUITS),
-    )
+    factor_notes = {
+        'answer': FactorNote('suit to say now', names=_SUITS),
+        'remaining': FactorNote('still in the deck', 'cards', columns=_SUITS),
+    }
 
     @abc.abstractmethod
     def _instruction(self, e) -> str:
@@ -251,13 +252,6 @@ def _suits_reset(e):
     _deal(e, e.deck, 4)
     e.obs[0] = e.deck[0]
 
-
-def _repeat_first_step(e, a):
-    last = e.deck.size - 1
-    e.reward = 1 / last if a == e.deck[0] else -1 / last
-    e.obs[0] = e.deck[e.t]
-    e.terminated = e.t == last
-
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #e0cb3b9d
 class RepeatFirst(_Suits):
     """At every step, name the suit of the first card of the episode.
@@ -278,9 +272,15 @@ class RepeatFirst(_Suits):
       which is part of the observation, is always right. The paper's MLP earns .49. `previous_action=False` removes it.
     """
 
-    difficulties = dict(easy=dict(decks=1), medium=dict(decks=8), hard=dict(decks=16))
+    difficulties = {'easy': {'decks': 1}, 'medium': {'decks': 8}, 'hard': {'decks': 16}}
     reset1 = staticmethod(_suits_reset)
-    step1 = staticmethod(_repeat_first_step)
+
+    @staticmethod
+    def step1(e, a):
+        last = e.deck.size - 1
+        e.reward = 1 / last if a == e.deck[0] else -1 / last
+        e.obs[0] = e.deck[e.t]
+        e.terminated = e.t == last
 
     def build(self, decks):
         deck = _sorted_deck(decks, 4)
@@ -290,13 +290,13 @@ class RepeatFirst(_Suits):
         self.max_steps = deck.size - 1
         self.return_range = (-1.0, 1.0)
         self.settable = ('answer', *_columns('remaining', 4))
-        return dict(deck=deck)
+        return {'deck': deck}
 
     def _instruction(self, e):
         return 'Say the suit of the first card.'
 
     def factors_of(self, R):
-        return dict(answer=R['deck'][:, 0].astype(np.int64), remaining=_remaining(R, 4))
+        return {'answer': R['deck'][:, 0].astype(np.int64), 'remaining': _remaining(R, 4)}
 
     def follows(self, factor):
         return _others(_columns('remaining', 4), factor)
@@ -335,14 +335,6 @@ class RepeatFirst(_Suits):
             yield first
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #43f6b647
-def _repeat_previous_step(e, a):
-    n = e.deck.size
-    if e.t >= e.k:  # before this step, e.t cards were dealt
-        e.reward = 1 / (n - e.k) if a == e.deck[e.t - e.k] else -1 / (n - e.k)
-    e.obs[0] = e.deck[e.t]
-    e.terminated = e.t == n - 1
-
-
 def _recent(R: np.ndarray, k: int) -> np.ndarray:
     "The last k cards dealt, the newest first, -1 before the first card: (N, k)."
     index = R['t'][:, None] - np.arange(k)
@@ -368,13 +360,19 @@ class RepeatPrevious(_Suits):
       31, 63. `legacy` changes nothing.
     """
 
-    difficulties = dict(easy=dict(decks=1, k=4), medium=dict(decks=2, k=32), hard=dict(decks=3, k=64))
+    difficulties = {'easy': {'decks': 1, 'k': 4}, 'medium': {'decks': 2, 'k': 32}, 'hard': {'decks': 3, 'k': 64}}
     reset1 = staticmethod(_suits_reset)
-    step1 = staticmethod(_repeat_previous_step)
-    factor_notes = dict(
-        **_Suits.factor_notes,
-        ago=FactorNote('suits of the last cards, the newest first', names=_SUITS, one='card {} back'),
-    )
+    factor_notes = _Suits.factor_notes | {
+        'ago': FactorNote('suits of the last cards, the newest first', names=_SUITS, one='card {} back'),
+    }
+
+    @staticmethod
+    def step1(e, a):
+        n = e.deck.size
+        if e.t >= e.k:  # before this step, e.t cards were dealt
+            e.reward = 1 / (n - e.k) if a == e.deck[e.t - e.k] else -1 / (n - e.k)
+        e.obs[0] = e.deck[e.t]
+        e.terminated = e.t == n - 1
 
     def build(self, decks, k):
         deck = _sorted_deck(decks, 4)
@@ -385,7 +383,7 @@ class RepeatPrevious(_Suits):
         self.max_steps = deck.size - 1
         self.return_range = (-1.0, 1.0)
         self.settable = _columns('ago', self.k) + _columns('remaining', 4)
-        return dict(deck=deck, k=self.k)
+        return {'deck': deck, 'k': self.k}
 
     def _instruction(self, e):
         if self.k == 1:
@@ -394,7 +392,7 @@ class RepeatPrevious(_Suits):
 
     def factors_of(self, R):
         ago = _recent(R, self.k)
-        return dict(answer=ago[:, -1], ago=ago, remaining=_remaining(R, 4))
+        return {'answer': ago[:, -1], 'ago': ago, 'remaining': _remaining(R, 4)}
 
     def follows(self, factor):
         answer = ('answer',) if split_column(factor) == ('ago', self.k - 1) else ()
@@ -438,21 +436,6 @@ class RepeatPrevious(_Suits):
             answer = seen[-self.k] if len(seen) >= self.k else 0
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #5cd48601
-def _autoencode_reset(e):
-    _deal(e, e.deck, 4)
-    e.obs[0], e.obs[1] = 1, e.deck[0]
-
-
-def _autoencode_step(e, a):
-    n = e.deck.size
-    if e.t < n:
-        e.obs[0], e.obs[1] = e.t < n - 1, e.deck[e.t]
-    else:
-        e.reward = 1 / n if a == e.deck[2 * n - 1 - e.t] else -1 / n
-        e.obs[0], e.obs[1] = 0, 0
-        e.terminated = e.t == 2 * n - 1
-
-
 def _pile(R: np.ndarray) -> np.ndarray:
     "Number of cards on the pile: (N,)."
     n = R['deck'].shape[1]
@@ -478,15 +461,28 @@ class Autoencode(_Suits):
     - Differs: in the paper the cards are named in the order seen, in the code in reverse. `legacy` changes nothing.
     """
 
-    difficulties = dict(easy=dict(decks=1), medium=dict(decks=2), hard=dict(decks=3))
-    reset1 = staticmethod(_autoencode_reset)
-    step1 = staticmethod(_autoencode_step)
-    factor_notes = dict(
-        answer=_Suits.factor_notes['answer'],
-        watching=FactorNote('watching', names=('playing', 'watching')),
-        pile=FactorNote('pile', 'cards'),
-        on_pile=FactorNote('on the pile', 'cards', columns=_SUITS),
-    )
+    difficulties = {'easy': {'decks': 1}, 'medium': {'decks': 2}, 'hard': {'decks': 3}}
+    factor_notes = {
+        'answer': _Suits.factor_notes['answer'],
+        'watching': FactorNote('watching', names=('playing', 'watching')),
+        'pile': FactorNote('pile', 'cards'),
+        'on_pile': FactorNote('on the pile', 'cards', columns=_SUITS),
+    }
+
+    @staticmethod
+    def reset1(e):
+        _deal(e, e.deck, 4)
+        e.obs[0], e.obs[1] = 1, e.deck[0]
+
+    @staticmethod
+    def step1(e, a):
+        n = e.deck.size
+        if e.t < n:
+            e.obs[0], e.obs[1] = e.t < n - 1, e.deck[e.t]
+        else:
+            e.reward = 1 / n if a == e.deck[2 * n - 1 - e.t] else -1 / n
+            e.obs[0], e.obs[1] = 0, 0
+            e.terminated = e.t == 2 * n - 1
 
     def build(self, decks):
         deck = _sorted_deck(decks, 4)
@@ -497,7 +493,7 @@ class Autoencode(_Suits):
         self.max_steps = 2 * deck.size - 1
         self.return_range = (-1.0, 1.0)
         self.settable = ('answer', *_columns('on_pile', 4))
-        return dict(deck=deck)
+        return {'deck': deck}
 
     def factors_of(self, R):
         deck = R['deck']
@@ -507,7 +503,7 @@ class Autoencode(_Suits):
         top = np.take_along_axis(deck, np.maximum(pile - 1, 0)[:, None], 1)[:, 0]
         suit = np.where((watching == 0) & (pile > 0), top, -1).astype(np.int64)
         on_pile = np.stack([((deck == s) & in_pile).sum(1) for s in range(4)], 1)
-        return dict(answer=suit, watching=watching.astype(np.int64), pile=pile, on_pile=on_pile)
+        return {'answer': suit, 'watching': watching.astype(np.int64), 'pile': pile, 'on_pile': on_pile}
 
     def follows(self, factor):
         return _others(_columns('on_pile', 4), factor)
@@ -566,24 +562,6 @@ class Autoencode(_Suits):
             watching = still_watching
             answer = pile.pop() if pile and not watching else 0
 
-# %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #8dd61f23
-def _count_recall_reset(e):
-    kinds = e.counts.size
-    _deal(e, e.deck, kinds)
-    _deal(e, e.queries, kinds)
-    for kind in range(kinds):
-        e.counts[kind] = 0
-    e.counts[e.deck[0]] = 1
-    e.obs[0], e.obs[1] = e.deck[0], e.queries[0]
-
-
-def _count_recall_step(e, a):
-    last = e.deck.size - 1
-    e.reward = 1 / last if a == e.counts[e.queries[e.t - 1]] else -1 / last
-    e.counts[e.deck[e.t]] += 1
-    e.obs[0], e.obs[1] = e.deck[e.t], e.queries[e.t]
-    e.terminated = e.t == last
-
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #7d9295cc
 def _query_counts(R) -> np.ndarray:
     "How often each kind was queried in records (N,), the current query included: (N, kinds)."
@@ -610,15 +588,31 @@ class CountRecall(POMDP):
       counts in `info`; here `info` is empty, also with `legacy`.
     """
 
-    difficulties = dict(
-        easy=dict(decks=1, kind='colors'),
-        medium=dict(decks=2, kind='suits'),
-        hard=dict(decks=4, kind='ranks'),
-    )
+    difficulties = {
+        'easy': {'decks': 1, 'kind': 'colors'},
+        'medium': {'decks': 2, 'kind': 'suits'},
+        'hard': {'decks': 4, 'kind': 'ranks'},
+    }
     tags = ('diagnostic',)
-    reset1 = staticmethod(_count_recall_reset)
-    step1 = staticmethod(_count_recall_step)
     keys = {key: i for i, key in enumerate('0123456789abcdefghijklmnopqrstuvwxyz')}
+
+    @staticmethod
+    def reset1(e):
+        kinds = e.counts.size
+        _deal(e, e.deck, kinds)
+        _deal(e, e.queries, kinds)
+        for kind in range(kinds):
+            e.counts[kind] = 0
+        e.counts[e.deck[0]] = 1
+        e.obs[0], e.obs[1] = e.deck[0], e.queries[0]
+
+    @staticmethod
+    def step1(e, a):
+        last = e.deck.size - 1
+        e.reward = 1 / last if a == e.counts[e.queries[e.t - 1]] else -1 / last
+        e.counts[e.deck[e.t]] += 1
+        e.obs[0], e.obs[1] = e.deck[e.t], e.queries[e.t]
+        e.terminated = e.t == last
 
     def build(self, decks, kind):
         kinds = _number_of('CountRecall', kind, _SIDES)
@@ -632,18 +626,22 @@ class CountRecall(POMDP):
         self.return_range = (-1.0, 1.0)
         self.action_names = tuple(map(str, range(self.max_count + 1)))
         self.keys = {key: i for key, i in self.keys.items() if i <= self.max_count}
-        self.factor_notes = dict(
-            answer=FactorNote('count to say now', 'cards'),
-            counts=FactorNote('dealt so far', 'cards', columns=_SIDES[kind]),
-            query_counts=FactorNote('queried so far', 'times', columns=_SIDES[kind]),
-        )
+        self.factor_notes = {
+            'answer': FactorNote('count to say now', 'cards'),
+            'counts': FactorNote('dealt so far', 'cards', columns=_SIDES[kind]),
+            'query_counts': FactorNote('queried so far', 'times', columns=_SIDES[kind]),
+        }
         self.kinds = kinds
         self.settable = ('answer', *_columns('counts', kinds), *_columns('query_counts', kinds))
-        return dict(deck=deck, queries=deck, counts=np.zeros(kinds, np.int32))
+        return {'deck': deck, 'queries': deck, 'counts': np.zeros(kinds, np.int32)}
 
     def factors_of(self, R):
         answer = np.take_along_axis(R['counts'], R['obs'][:, 1:].astype(np.int64), 1)[:, 0]
-        return dict(answer=answer.astype(np.int64), counts=R['counts'].astype(np.int64), query_counts=_query_counts(R))
+        return {
+            'answer': answer.astype(np.int64),
+            'counts': R['counts'].astype(np.int64),
+            'query_counts': _query_counts(R),
+        }
 
     def follows(self, factor):
         if factor in _columns('query_counts', self.kinds):
@@ -656,7 +654,8 @@ class CountRecall(POMDP):
         deck = R['queries'] if name == 'query_counts' else R['deck']
         kind = R['queries'][rows, t] if name == 'answer' else np.full(len(R), column)
         position = np.arange(deck.shape[1])
-        before, after = position < t[:, None], position > t[:, None]
+        before = position < t[:, None]
+        after = position > t[:, None]
         _set_count(deck, kind, self.max_count - value, before, after)
         R['counts'] = 0
         R['counts'][rows, R['deck'][:, 0]] = 1
@@ -722,20 +721,6 @@ class CountRecall(POMDP):
             counts[dealt] += 1
             answer = counts[query]
 
-# %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #7c110b44
-def _higher_lower_reset(e):
-    _deal(e, e.deck, 13)
-    e.obs[0] = e.deck[0]
-
-
-def _higher_lower_step(e, a):
-    n = e.deck.size
-    old, new = e.deck[e.t - 1], e.deck[e.t]
-    if new != old:
-        e.reward = 1 / n if (new > old) == (a == 0) else -1 / n
-    e.obs[0] = new
-    e.terminated = e.t == n - 1
-
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #b41a2869
 class HigherLower(POMDP):
     """Guess whether the next card is higher or lower than the open one.
@@ -754,18 +739,30 @@ class HigherLower(POMDP):
       card. Here the state is the open card and these shares; `legacy=True` removes the card.
     """
 
-    difficulties = dict(easy=dict(decks=1), medium=dict(decks=2), hard=dict(decks=3))
-    reset1 = staticmethod(_higher_lower_reset)
-    step1 = staticmethod(_higher_lower_step)
+    difficulties = {'easy': {'decks': 1}, 'medium': {'decks': 2}, 'hard': {'decks': 3}}
     action_names = ('higher', 'lower')
     observation_names = (RANKS,)
-    keys = dict(ArrowUp=0, ArrowDown=1)
+    keys = {'ArrowUp': 0, 'ArrowDown': 1}
     tags = ('game',)
-    factor_notes = dict(
-        remaining=FactorNote('still in the deck', 'cards', columns=RANKS),
-        higher=FactorNote('left above the open card', 'cards'),
-        lower=FactorNote('left below the open card', 'cards'),
-    )
+    factor_notes = {
+        'remaining': FactorNote('still in the deck', 'cards', columns=RANKS),
+        'higher': FactorNote('left above the open card', 'cards'),
+        'lower': FactorNote('left below the open card', 'cards'),
+    }
+
+    @staticmethod
+    def reset1(e):
+        _deal(e, e.deck, 13)
+        e.obs[0] = e.deck[0]
+
+    @staticmethod
+    def step1(e, a):
+        n = e.deck.size
+        old, new = e.deck[e.t - 1], e.deck[e.t]
+        if new != old:
+            e.reward = 1 / n if (new > old) == (a == 0) else -1 / n
+        e.obs[0] = new
+        e.terminated = e.t == n - 1
 
     def build(self, decks):
         deck = _sorted_deck(decks, 13)
@@ -777,14 +774,14 @@ class HigherLower(POMDP):
         self.max_steps = n - 1
         self.return_range = ((1 - n) / n, (n - 1) / n)
         self.settable = _columns('remaining', 13)
-        return dict(deck=deck)
+        return {'deck': deck}
 
     def factors_of(self, R):
         remaining = _remaining(R, 13)
         ranks = np.arange(13)
         higher = (remaining * (ranks > R['obs'])).sum(1)
         lower = (remaining * (ranks < R['obs'])).sum(1)
-        return dict(remaining=remaining, higher=higher, lower=lower)
+        return {'remaining': remaining, 'higher': higher, 'lower': lower}
 
     def follows(self, factor):
         return (*_others(_columns('remaining', 13), factor), 'higher', 'lower')
@@ -839,41 +836,6 @@ class HigherLower(POMDP):
             rank = yield answer
             remaining[rank] -= 1
             answer = int(remaining[rank + 1 :].sum() < remaining[:rank].sum())
-
-# %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #506ba5e9
-def _concentration_reset(e):
-    _deal(e, e.deck, e.down)
-    for i in range(e.obs.size):
-        e.up[i], e.obs[i] = 0, e.down
-    e.turned = 0
-    e.waiting = False
-    e.found = 0
-
-
-def _concentration_step(e, a):
-    n = e.deck.size
-    if not e.waiting:  # turn the previous two cards back, unless they were a pair
-        for j in range(e.turned):
-            if not e.up[e.cards[j]]:
-                e.obs[e.cards[j]] = e.down
-        e.turned = 0
-    e.cards[e.turned] = a
-    e.turned += 1
-    e.obs[a] = e.deck[a]
-    e.waiting = False
-    first = e.cards[0]
-    if e.up[a]:
-        e.reward = -1 / (2 * n) * e.turned  # a waiting first card is turned back too
-    elif e.turned == 1:
-        e.waiting = True
-    elif a != first and e.deck[a] == e.deck[first]:
-        e.up[a], e.up[first] = 1, 1
-        e.found += 2
-        e.reward = 1 / (n // 2)
-    else:
-        e.reward = -1 / (2 * n) * 2
-    e.terminated = e.found == n
-    e.truncated = e.t == 2 * n
 
 # %% ../../../nbs/01_envs/pomdp/02_cards.ipynb #01124d45
 def _find_pairs(n: int):
@@ -983,14 +945,48 @@ class Concentration(POMDP):
       place. Here "none" is n; `legacy=True` gives popgym's.
     """
 
-    difficulties = dict(
-        easy=dict(decks=1, kind='colors'),
-        medium=dict(decks=2, kind='colors'),
-        hard=dict(decks=1, kind='ranks'),
-    )
+    difficulties = {
+        'easy': {'decks': 1, 'kind': 'colors'},
+        'medium': {'decks': 2, 'kind': 'colors'},
+        'hard': {'decks': 1, 'kind': 'ranks'},
+    }
     tags = ('game',)
-    reset1 = staticmethod(_concentration_reset)
-    step1 = staticmethod(_concentration_step)
+
+    @staticmethod
+    def reset1(e):
+        _deal(e, e.deck, e.down)
+        for i in range(e.obs.size):
+            e.up[i] = 0
+            e.obs[i] = e.down
+        e.turned = 0
+        e.waiting = False
+        e.found = 0
+
+    @staticmethod
+    def step1(e, a):
+        n = e.deck.size
+        if not e.waiting:  # turn the previous two cards back, unless they were a pair
+            for j in range(e.turned):
+                if not e.up[e.cards[j]]:
+                    e.obs[e.cards[j]] = e.down
+            e.turned = 0
+        e.cards[e.turned] = a
+        e.turned += 1
+        e.obs[a] = e.deck[a]
+        e.waiting = False
+        first = e.cards[0]
+        if e.up[a]:
+            e.reward = -1 / (2 * n) * e.turned  # a waiting first card is turned back too
+        elif e.turned == 1:
+            e.waiting = True
+        elif a != first and e.deck[a] == e.deck[first]:
+            e.up[a], e.up[first] = 1, 1
+            e.found += 2
+            e.reward = 1 / (n // 2)
+        else:
+            e.reward = -1 / (2 * n) * 2
+        e.terminated = e.found == n
+        e.truncated = e.t == 2 * n
 
     def build(self, decks, kind):
         kinds = _number_of('Concentration', kind, ('colors', 'ranks'))
@@ -1005,26 +1001,31 @@ class Concentration(POMDP):
         self.settable = (*_columns('card', n), 'first')
         self.grid = _Grid(*_fit(n, 300, 264))
         self.action_names = tuple('row {}, card {}'.format(*self.grid.place(i)) for i in range(n))
-        self.factor_notes = dict(
-            card=FactorNote('card at each place', names=_SIDES[kind]),
-            found=FactorNote('pair found', names=('face down', 'open')),
-            first=FactorNote('card that waits for its second', names=_SIDES[kind]),
-            pairs=FactorNote('found', 'pairs'),
-        )
-        return dict(
-            deck=deck,
-            up=np.zeros(n, np.int8),
-            down=kinds,
-            cards=np.zeros(2, np.int32),
-            turned=0,
-            waiting=False,
-            found=0,
-        )
+        self.factor_notes = {
+            'card': FactorNote('card at each place', names=_SIDES[kind]),
+            'found': FactorNote('pair found', names=('face down', 'open')),
+            'first': FactorNote('card that waits for its second', names=_SIDES[kind]),
+            'pairs': FactorNote('found', 'pairs'),
+        }
+        return {
+            'deck': deck,
+            'up': np.zeros(n, np.int8),
+            'down': kinds,
+            'cards': np.zeros(2, np.int32),
+            'turned': 0,
+            'waiting': False,
+            'found': 0,
+        }
 
     def factors_of(self, R):
         first = np.take_along_axis(R['deck'], R['cards'][:, :1].astype(np.int64), 1)[:, 0]
         first = np.where(R['waiting'], first, -1).astype(np.int64)
-        return dict(card=R['deck'].astype(np.int64), found=R['up'].astype(np.int64), first=first, pairs=R['found'] // 2)
+        return {
+            'card': R['deck'].astype(np.int64),
+            'found': R['up'].astype(np.int64),
+            'first': first,
+            'pairs': R['found'] // 2,
+        }
 
     def follows(self, factor):
         "Another card makes a pair of what was none, and the other way round."

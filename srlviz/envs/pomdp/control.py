@@ -47,23 +47,6 @@ def _pole_motion(x, velocity, angle, spin, push):
 
 _START = 0.05  # bound of each number at the start
 
-
-def _pole_reset(e):
-    for j in range(4):
-        e.state[j] = 2 * _START * random_float(e) - _START
-    for j in range(e.obs.size):
-        e.obs[j] = _seen_number(e, e.state[e.first[j]], j)
-
-
-def _pole_step(e, a):
-    s = e.state
-    s[0], s[1], s[2], s[3] = _pole_motion(s[0], s[1], s[2], s[3], a)
-    e.terminated = abs(s[0]) > 2.4 or abs(s[2]) > e.tilt
-    e.truncated = e.t >= e.length
-    e.reward = 1 / e.length
-    for j in range(e.obs.size):
-        e.obs[j] = _seen_number(e, s[e.shown[j]], j)
-
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #e39b4cf3
 def _kalman_update(z: np.ndarray, P: np.ndarray, H: np.ndarray, error: np.ndarray, noise: float) -> tuple:
     "Kalman update of an estimate (n,) and its covariance (n, n) by an innovation (k,); H (k, n)."
@@ -75,21 +58,6 @@ def _kalman_update(z: np.ndarray, P: np.ndarray, H: np.ndarray, error: np.ndarra
 _DRIFT = np.eye(4) + 0.02 * np.array([[0, 1, 0, 0], [0, 0, -0.717, 0], [0, 0, 0, 1], [0, 0, 15.78, 0]])  # one step
 # the pole falls to the right if the product with the state is positive; manually tuned
 _LEAN = np.array([0.02, 0.05, 1, 0.22])
-
-
-def _pole_script(shown: np.ndarray, first: np.ndarray, noise: float):
-    "Balance the pole from observations, as a generator: columns `first` of the state, later `shown`."
-    z = np.zeros(4)
-    P = np.eye(4) * 0.05**2 / 3
-    noise = max(noise, 1e-4)
-    obs = yield
-    which = first
-    while True:
-        z, P = _kalman_update(z, P, np.eye(4)[which], obs - z[which], noise)
-        a = int(z @ _LEAN > 0)
-        obs = yield a
-        which = shown
-        z, P = np.array(_pole_motion(*z, a)), _DRIFT @ P @ _DRIFT.T
 
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #951da663
 def _gauge_text(name: str, value: float, limit: float, unit: str) -> str:
@@ -111,7 +79,7 @@ def _draw_gauge(panel, y: float, name: str, value: float, limit: float, unit: st
 _TRACK = 2.4  # m, limit of the cart
 _TILT = 12 * 2 * math.pi / 360  # rad, limit of the pole
 # limit of a gauge, unit
-_GAUGES = dict(position=(_TRACK, 'm'), velocity=(3, 'm/s'), angle=(12, 'deg'), spin=(3, 'rad/s'))
+_GAUGES = {'position': (_TRACK, 'm'), 'velocity': (3, 'm/s'), 'angle': (12, 'deg'), 'spin': (3, 'rad/s')}
 
 
 def _in_units(name: str, value: float) -> float:
@@ -138,33 +106,6 @@ def _draw_cart(panel, position: float, angle: float | None, color: str) -> tuple
     return x, y
 
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #7ff03dba
-def _draw_pole_seen(panel, e, seen: dict[str, float]):
-    "Draw the observed numbers, name -> number, the cart if they include position and angle, and the two actions."
-    if {'position', 'angle'} <= set(seen):
-        _draw_cart(panel, seen['position'], seen['angle'], 'seen')
-    else:
-        _draw_cart(panel, 0, None, 'unknown')
-        words = 'Where it is and how it leans is not shown.'
-        panel.text(panel.width / 2, 16, words, size=12, color='muted', anchor='mm')
-    for i, (k, v) in enumerate(seen.items()):
-        _draw_gauge(panel, 203 + 18 * i, k, _in_units(k, v), *_GAUGES[k], 'seen')
-    for a, name in enumerate(('left', 'right') if len(seen) < 3 else ()):
-        chosen = bool(e['t'] and e['action'][0] == a)
-        panel.button((40 + 125 * a, 250, 155 + 125 * a, 286), name, a, icon=name, chosen=chosen)
-
-
-def _draw_pole_truth(panel, e):
-    "Draw the cart with its velocity, the last action, and all four numbers."
-    position, velocity, angle, _ = e['state']
-    x, y = _draw_cart(panel, position, angle, 'true')
-    panel.arrow((x, y + 26), (x + 34 * velocity, y + 26), 'vermilion', 2)
-    if e['t']:
-        panel.icon(x + (40, -40)[e['action'][0]], y, ('left', 'right')[e['action'][0]], 16, 'chosen')
-    for i, (k, v) in enumerate(zip(_GAUGES, e['state'])):
-        _draw_gauge(panel, 203 + 18 * i, k, _in_units(k, v), *_GAUGES[k], 'true')
-    panel.caption(_pole_verdict(e))
-
-
 def _pole_verdict(e) -> str:
     "State of the episode in words."
     if abs(e['state'][2]) > _TILT:
@@ -172,13 +113,13 @@ def _pole_verdict(e) -> str:
     return 'the cart has left the track' if abs(e['state'][0]) > _TRACK else f"step {e['t']} of {e['length']}"
 
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #e86451bf
-_POLE = dict(position=4.8, velocity=np.inf, angle=24 * math.pi / 180, spin=np.inf)  # a state number, and its bound
-_POLE_NOTES = dict(
-    position=FactorNote('position of the cart', 'm'),
-    velocity=FactorNote('velocity of the cart', 'm/s'),
-    angle=FactorNote('angle of the pole', 'rad'),
-    spin=FactorNote('spin of the pole', 'rad/s'),
-)
+_POLE = {'position': 4.8, 'velocity': np.inf, 'angle': 24 * math.pi / 180, 'spin': np.inf}  # number -> its bound
+_POLE_NOTES = {
+    'position': FactorNote('position of the cart', 'm'),
+    'velocity': FactorNote('velocity of the cart', 'm/s'),
+    'angle': FactorNote('angle of the pole', 'rad'),
+    'spin': FactorNote('spin of the pole', 'rad/s'),
+}
 _FALL = 8  # minimum steps of an episode: from the worst start, always pushed the wrong way
 
 
@@ -207,17 +148,32 @@ class PositionOnlyCartPole(POMDP):
     """
 
     difficulties = {
-        d: dict(length=n, noise=0.0, shown=('position', 'angle'))
-        for d, n in dict(easy=200, medium=400, hard=600).items()
+        d: {'length': n, 'noise': 0.0, 'shown': ('position', 'angle')}
+        for d, n in {'easy': 200, 'medium': 400, 'hard': 600}.items()
     }
     aliases = ('StatelessCartPole',)
     tags = ('control',)
     factor_notes = _POLE_NOTES
     action_names = ('left', 'right')
     keys = {'ArrowLeft': 0, 'ArrowRight': 1}
-    reset1 = staticmethod(_pole_reset)
-    step1 = staticmethod(_pole_step)
     settable = ('position', 'velocity')
+
+    @staticmethod
+    def reset1(e):
+        for j in range(4):
+            e.state[j] = 2 * _START * random_float(e) - _START
+        for j in range(e.obs.size):
+            e.obs[j] = _seen_number(e, e.state[e.first[j]], j)
+
+    @staticmethod
+    def step1(e, a):
+        s = e.state
+        s[0], s[1], s[2], s[3] = _pole_motion(s[0], s[1], s[2], s[3], a)
+        e.terminated = abs(s[0]) > 2.4 or abs(s[2]) > e.tilt
+        e.truncated = e.t >= e.length
+        e.reward = 1 / e.length
+        for j in range(e.obs.size):
+            e.obs[j] = _seen_number(e, s[e.shown[j]], j)
 
     def build(self, length, noise, shown):
         length = check_whole(length, 'length', 1, 10**9)
@@ -233,7 +189,15 @@ class PositionOnlyCartPole(POMDP):
         self.state_space = spaces.Box(-bounds, bounds)
         self.max_steps = length
         self.return_range = (min(_FALL, length) / length, 1.0)
-        return dict(state=np.zeros(4), shown=which, first=first, high=high, noise=noise, length=length, tilt=_TILT)
+        return {
+            'state': np.zeros(4),
+            'shown': which,
+            'first': first,
+            'high': high,
+            'noise': noise,
+            'length': length,
+            'tilt': _TILT,
+        }
 
     def factors_of(self, R):
         return dict(zip(_POLE, R['state'].T))
@@ -267,7 +231,19 @@ class PositionOnlyCartPole(POMDP):
 
         Mean returns: 1 without noise; .99, .65, .41 under that of easy, medium and hard.
         """
-        return _pole_script(self.blank['shown'][0], self.blank['first'][0], self.parameters['noise'])
+        shown = self.blank['shown'][0]
+        z = np.zeros(4)
+        P = np.eye(4) * 0.05**2 / 3
+        noise = max(self.parameters['noise'], 1e-4)
+        obs = yield
+        which = self.blank['first'][0]
+        while True:
+            z, P = _kalman_update(z, P, np.eye(4)[which], obs - z[which], noise)
+            a = int(z @ _LEAN > 0)
+            obs = yield a
+            which = shown
+            z = np.array(_pole_motion(*z, a))
+            P = _DRIFT @ P @ _DRIFT.T
 
     def _seen_numbers(self, e):
         "Observed numbers by name."
@@ -280,10 +256,28 @@ class PositionOnlyCartPole(POMDP):
         return '\n'.join(_gauge_text(k, _in_units(k, v), *_GAUGES[k]) for k, v in zip(_POLE, e['state']))
 
     def draw_seen(self, panel, e):
-        _draw_pole_seen(panel, e, self._seen_numbers(e))
+        seen = self._seen_numbers(e)
+        if {'position', 'angle'} <= set(seen):
+            _draw_cart(panel, seen['position'], seen['angle'], 'seen')
+        else:
+            _draw_cart(panel, 0, None, 'unknown')
+            words = 'Where it is and how it leans is not shown.'
+            panel.text(panel.width / 2, 16, words, size=12, color='muted', anchor='mm')
+        for i, (k, v) in enumerate(seen.items()):
+            _draw_gauge(panel, 203 + 18 * i, k, _in_units(k, v), *_GAUGES[k], 'seen')
+        for a, name in enumerate(self.action_names if len(seen) < 3 else ()):
+            chosen = bool(e['t'] and e['action'][0] == a)
+            panel.button((40 + 125 * a, 250, 155 + 125 * a, 286), name, a, icon=name, chosen=chosen)
 
     def draw_truth(self, panel, e):
-        _draw_pole_truth(panel, e)
+        position, velocity, angle, _ = e['state']
+        x, y = _draw_cart(panel, position, angle, 'true')
+        panel.arrow((x, y + 26), (x + 34 * velocity, y + 26), 'vermilion', 2)
+        if e['t']:
+            panel.icon(x + (40, -40)[e['action'][0]], y, self.action_names[e['action'][0]], 16, 'chosen')
+        for i, (k, v) in enumerate(zip(_GAUGES, e['state'])):
+            _draw_gauge(panel, 203 + 18 * i, k, _in_units(k, v), *_GAUGES[k], 'true')
+        panel.caption(_pole_verdict(e))
 
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #d88a3980
 class NoisyPositionOnlyCartPole(PositionOnlyCartPole):
@@ -306,8 +300,8 @@ class NoisyPositionOnlyCartPole(PositionOnlyCartPole):
     """
 
     difficulties = {
-        d: dict(length=200, noise=s, shown=('position', 'angle'))
-        for d, s in dict(easy=0.1, medium=0.2, hard=0.3).items()
+        d: {'length': 200, 'noise': s, 'shown': ('position', 'angle')}
+        for d, s in {'easy': 0.1, 'medium': 0.2, 'hard': 0.3}.items()
     }
     aliases = ('NoisyStatelessCartPole',)
     tags = ('noisy',)
@@ -347,49 +341,11 @@ def _wrap_angle(angle):
 
 
 def _pendulum_show(e):
-    e.obs[0], e.obs[1] = _seen_number(e, math.cos(e.state[0]), 0), _seen_number(e, math.sin(e.state[0]), 1)
-
-
-def _pendulum_reset(e):
-    e.state[0], e.state[1] = (2 * random_float(e) - 1) * np.pi, 2 * random_float(e) - 1
-    _pendulum_show(e)
-
-
-def _pendulum_step(e, a):
-    angle = e.state[0]
-    spin = e.state[1]
-    torque = min(max(np.float32(a[0]), np.float32(-2)), np.float32(2))
-    cost = _wrap_angle(angle) ** e.two + 0.1 * spin**e.two + np.float32(0.001) * torque ** np.float32(e.two)
-    e.state[0], e.state[1] = _swing(angle, spin, torque)
-    e.reward = (8.1368022 - cost) / 8.1368022 / e.length
-    e.truncated = e.t >= e.length
-    _pendulum_show(e)
-
-# %% ../../../nbs/01_envs/pomdp/03_control.ipynb #528dc13b
-def _pendulum_script(noise: float):
-    "Swing up and balance the pendulum from observations, as a generator."
-    noise = max(noise, 1e-4)
-    obs = yield
-    z = np.array([math.atan2(obs[1], obs[0]), 0.0])
-    P = np.diag([noise**2, 1 / 3])
-    while True:
-        angle = _wrap_angle(z[0])
-        spin = z[1]
-        if abs(angle) < 0.8 and abs(spin) < 6:
-            torque = -(15 * math.sin(angle) + 17.5 * angle + 7.5 * spin) / 3
-        else:
-            torque = 2.0 if (15 - 15 * math.cos(angle) - spin**2 / 2) * spin >= 0 else -2.0
-        torque = min(max(torque, -2.0), 2.0)
-        obs = yield (torque,)
-        z, pull = np.array(_swing(*z, torque)), 0.75 * math.cos(z[0])
-        F = np.array([[1 + 0.05 * pull, 0.05], [pull, 1]])
-        cos, sin = math.cos(z[0]), math.sin(z[0])
-        z, P = _kalman_update(
-            z, F @ P @ F.T + 1e-6 * np.eye(2), np.array([[-sin, 0], [cos, 0]]), obs - np.array([cos, sin]), noise
-        )
+    e.obs[0] = _seen_number(e, math.cos(e.state[0]), 0)
+    e.obs[1] = _seen_number(e, math.sin(e.state[0]), 1)
 
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #895f61fe
-_ROD = dict(cosine=(1, ''), sine=(-1, ''))  # limits of gauges, units; counter-clockwise is to the left
+_ROD = {'cosine': (1, ''), 'sine': (-1, '')}  # limits of gauges, units; counter-clockwise is to the left
 _TORQUES = (2.0, 1.0, 0.0, -1.0, -2.0)  # Nm, of the buttons
 
 
@@ -404,32 +360,6 @@ def _draw_pendulum(panel, cos: float, sin: float, color: str) -> tuple[float, fl
     panel.line([(x, y), (x - r * sin, y - r * cos)], color, 9)
     panel.circle(x, y, 6, 'wall')
     return x - r * sin, y - r * cos
-
-# %% ../../../nbs/01_envs/pomdp/03_control.ipynb #f0b2f19f
-def _draw_torques(panel, last: float | None):
-    "Draw the torques as buttons; `last` is the previous torque."
-    if last is not None:
-        panel.icon(panel.width / 2 - 61 * last, 238, 'down', 12, 'chosen')
-    for i, torque in enumerate(_TORQUES):
-        icon = 'turn_left' if torque > 0 else 'turn_right' if torque < 0 else None
-        box = (9 + 61 * i, 246, 66 + 61 * i, 279)
-        word = f'{abs(torque):.0f}'
-        panel.button(box, word, (torque,), icon=icon, size=13, chosen=last == torque)
-    panel.caption('torque, Nm', size=11)
-
-
-def _draw_pendulum_truth(panel, e):
-    "Draw the pendulum with its velocity and its numbers."
-    angle, spin = map(float, e['state'])
-    x, y = _draw_pendulum(panel, math.cos(angle), math.sin(angle), 'true')
-    panel.icon(24, 24, 'turn_left', 18, 'muted')
-    panel.text(38, 24, 'is positive', size=11, color='muted', anchor='lm')
-    panel.arrow((x, y), (x - 7 * spin * math.cos(angle), y + 7 * spin * math.sin(angle)), 'vermilion', 3)
-    _draw_gauge(panel, 220, 'angle', math.degrees(_wrap_angle(angle)), -180, 'deg', 'true')
-    _draw_gauge(panel, 238, 'spin', spin, -8, 'rad/s', 'true')
-    if e['t']:
-        _draw_gauge(panel, 256, 'torque', float(min(max(e['action'][0], -2), 2)), -2, 'Nm', 'chosen')
-    panel.caption(f"step {e['t']} of {e['length']}")
 
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #8a24aa1d
 class PositionOnlyPendulum(POMDP):
@@ -458,14 +388,29 @@ class PositionOnlyPendulum(POMDP):
     the reward: 1 requires a start upright at rest, and no policy reaches -1.
     """
 
-    difficulties = {d: dict(length=n, noise=0.0) for d, n in dict(easy=200, medium=150, hard=100).items()}
+    difficulties = {d: {'length': n, 'noise': 0.0} for d, n in {'easy': 200, 'medium': 150, 'hard': 100}.items()}
     aliases = ('StatelessPendulum',)
     tags = ('control',)
-    factor_notes = dict(angle=FactorNote('angle, 0 upright', 'rad'), spin=FactorNote('spin', 'rad/s'))
+    factor_notes = {'angle': FactorNote('angle, 0 upright', 'rad'), 'spin': FactorNote('spin', 'rad/s')}
     keys = {'ArrowLeft': (2.0,), 'ArrowDown': (0.0,), 'ArrowRight': (-2.0,)}
     not_settable = 'a start with another angle in a later row changes the spin by rounding, and most have too much spin'
-    reset1 = staticmethod(_pendulum_reset)
-    step1 = staticmethod(_pendulum_step)
+
+    @staticmethod
+    def reset1(e):
+        e.state[0] = (2 * random_float(e) - 1) * np.pi
+        e.state[1] = 2 * random_float(e) - 1
+        _pendulum_show(e)
+
+    @staticmethod
+    def step1(e, a):
+        angle = e.state[0]
+        spin = e.state[1]
+        torque = min(max(np.float32(a[0]), np.float32(-2)), np.float32(2))
+        cost = _wrap_angle(angle) ** e.two + 0.1 * spin**e.two + np.float32(0.001) * torque ** np.float32(e.two)
+        e.state[0], e.state[1] = _swing(angle, spin, torque)
+        e.reward = (8.1368022 - cost) / 8.1368022 / e.length
+        e.truncated = e.t >= e.length
+        _pendulum_show(e)
 
     def build(self, length, noise):
         length = check_whole(length, 'length', 1, 10**9)
@@ -475,10 +420,10 @@ class PositionOnlyPendulum(POMDP):
         self.state_space = spaces.Box(np.float32([-1, -1, -8]), np.float32([1, 1, 8]))
         self.max_steps = length
         self.return_range = (-1.0, 1.0)
-        return dict(state=np.zeros(2), high=np.ones(2, np.float32), noise=noise, length=length, two=2.0)
+        return {'state': np.zeros(2), 'high': np.ones(2, np.float32), 'noise': noise, 'length': length, 'two': 2.0}
 
     def factors_of(self, R):
-        return dict(angle=_wrap_angle(R['state'][:, 0]), spin=R['state'][:, 1])
+        return {'angle': _wrap_angle(R['state'][:, 0]), 'spin': R['state'][:, 1]}
 
     def states_of(self, R):
         return np.stack([np.cos(R['state'][:, 0]), np.sin(R['state'][:, 0]), R['state'][:, 1]], 1).astype(np.float32)
@@ -488,7 +433,26 @@ class PositionOnlyPendulum(POMDP):
 
         Mean returns: .91, .88, .82 (easy, medium, hard); under noise .89, .74, .65.
         """
-        return _pendulum_script(self.parameters['noise'])
+        noise = max(self.parameters['noise'], 1e-4)
+        obs = yield
+        z = np.array([math.atan2(obs[1], obs[0]), 0.0])
+        P = np.diag([noise**2, 1 / 3])
+        while True:
+            angle = _wrap_angle(z[0])
+            spin = z[1]
+            if abs(angle) < 0.8 and abs(spin) < 6:
+                torque = -(15 * math.sin(angle) + 17.5 * angle + 7.5 * spin) / 3
+            else:
+                torque = 2.0 if (15 - 15 * math.cos(angle) - spin**2 / 2) * spin >= 0 else -2.0
+            torque = min(max(torque, -2.0), 2.0)
+            obs = yield (torque,)
+            pull = 0.75 * math.cos(z[0])  # gravity, linearised: 15 cos(angle) over a step of 0.05 s
+            z = np.array(_swing(*z, torque))
+            F = np.array([[1 + 0.05 * pull, 0.05], [pull, 1]])
+            P = F @ P @ F.T + 1e-6 * np.eye(2)
+            cos = math.cos(z[0])
+            sin = math.sin(z[0])
+            z, P = _kalman_update(z, P, np.array([[-sin, 0], [cos, 0]]), obs - np.array([cos, sin]), noise)
 
     def text_seen(self, e):
         return '\n'.join(_gauge_text(k, float(v), *_ROD[k]) for k, v in zip(_ROD, e['obs']))
@@ -501,10 +465,26 @@ class PositionOnlyPendulum(POMDP):
         _draw_pendulum(panel, *map(float, e['obs']), 'seen')
         for i, (k, v) in enumerate(zip(_ROD, e['obs'])):
             _draw_gauge(panel, 200 + 18 * i, k, float(v), *_ROD[k], 'seen')
-        _draw_torques(panel, min(max(float(e['action'][0]), -2), 2) if e['t'] else None)
+        last = min(max(float(e['action'][0]), -2), 2) if e['t'] else None
+        if last is not None:
+            panel.icon(panel.width / 2 - 61 * last, 238, 'down', 12, 'chosen')
+        for i, torque in enumerate(_TORQUES):
+            icon = 'turn_left' if torque > 0 else 'turn_right' if torque < 0 else None
+            box = (9 + 61 * i, 246, 66 + 61 * i, 279)
+            panel.button(box, f'{abs(torque):.0f}', (torque,), icon=icon, size=13, chosen=last == torque)
+        panel.caption('torque, Nm', size=11)
 
     def draw_truth(self, panel, e):
-        _draw_pendulum_truth(panel, e)
+        angle, spin = map(float, e['state'])
+        x, y = _draw_pendulum(panel, math.cos(angle), math.sin(angle), 'true')
+        panel.icon(24, 24, 'turn_left', 18, 'muted')
+        panel.text(38, 24, 'is positive', size=11, color='muted', anchor='lm')
+        panel.arrow((x, y), (x - 7 * spin * math.cos(angle), y + 7 * spin * math.sin(angle)), 'vermilion', 3)
+        _draw_gauge(panel, 220, 'angle', math.degrees(_wrap_angle(angle)), -180, 'deg', 'true')
+        _draw_gauge(panel, 238, 'spin', spin, -8, 'rad/s', 'true')
+        if e['t']:
+            _draw_gauge(panel, 256, 'torque', float(min(max(e['action'][0], -2), 2)), -2, 'Nm', 'chosen')
+        panel.caption(f"step {e['t']} of {e['length']}")
 
 # %% ../../../nbs/01_envs/pomdp/03_control.ipynb #40ddf931
 class NoisyPositionOnlyPendulum(PositionOnlyPendulum):
@@ -524,6 +504,6 @@ class NoisyPositionOnlyPendulum(PositionOnlyPendulum):
     Differs: the noise affects observations only, not the dynamics; the paper does not mention clipping.
     """
 
-    difficulties = {d: dict(length=200, noise=s) for d, s in dict(easy=0.1, medium=0.2, hard=0.3).items()}
+    difficulties = {d: {'length': 200, 'noise': s} for d, s in {'easy': 0.1, 'medium': 0.2, 'hard': 0.3}.items()}
     aliases = ('NoisyStatelessPendulum',)
     tags = ('noisy',)

@@ -248,44 +248,35 @@ def _draw_card(rank: int | None, suit: int | None, color: str | None, face_up: b
     height = card_height(width)
     p = Pen.blank(width, height, 'paper')
     if not face_up:
-        _draw_back(p, width, height)
+        p.rect((0, 0, width, height), '#3f6f9f')
+        for k in range(-height, width + height, max(width // 6, 4)):  # a lattice
+            p.line([(k, 0), (k + height, height)], '#6f9ac4', 1)
+            p.line([(k, height), (k + height, 0)], '#6f9ac4', 1)
+        p.rect((0, 0, width, height), outline='#f4f7fa', width=max(width // 15, 1) + 1, radius=max(width // 9, 2))
     elif suit is None and rank is None:
         p.rect((3, 3, width - 3, height - 3), color or 'muted', radius=max(width // 14, 1))
     else:
-        _draw_front(p, rank, suit, color or ('ink' if suit is None else _SUIT_COLORS[suit]), width, height)
+        color = color or ('ink' if suit is None else _SUIT_COLORS[suit])
+        name = '' if rank is None else RANKS[rank]
+        icon = None if suit is None else _SUIT_ICONS[suit]
+        is_short = len(name) < 2
+
+        def write(x, y, size):
+            p.text(x, y, name, size=size, color=color, anchor='mm', bold=True)
+
+        if rank is None:
+            p.icon(width / 2, height / 2, icon, round(width * 0.6), color)
+        elif suit is None:
+            write(width / 2, height / 2, round(width * (0.62 if is_short else 0.52)))
+        elif width < 34:
+            write(width / 2, height * 0.29, max(round(width * 0.5), 8))
+            p.icon(width / 2, height * 0.68, icon, max(round(width * 0.5), 7), color)
+        else:
+            write(width * 0.2 + 1, height * 0.15 + 1, round(width * (0.34 if is_short else 0.29)))
+            p.icon(width * 0.2 + 1, height * 0.34, icon, round(width * 0.23), color)
+            p.icon(width * 0.57, height * 0.63, icon, round(width * 0.5), color)
     p.paste('#9aa1aa', _rounded(width, height, max(width / 9, 2), 1), 0, 0)
     return p.washed(0.62) if dim else p.image
-
-
-def _draw_back(p, width, height):
-    p.rect((0, 0, width, height), '#3f6f9f')
-    step = max(width // 6, 4)
-    for k in range(-height, width + height, step):
-        p.line([(k, 0), (k + height, height)], '#6f9ac4', 1)
-        p.line([(k, height), (k + height, 0)], '#6f9ac4', 1)
-    p.rect((0, 0, width, height), outline='#f4f7fa', width=max(width // 15, 1) + 1, radius=max(width // 9, 2))
-
-
-def _draw_front(p, rank, suit, color, width, height):
-    "Draw rank and suit on a card, if known."
-    name = '' if rank is None else RANKS[rank]
-    icon = None if suit is None else _SUIT_ICONS[suit]
-    is_short = len(name) < 2
-
-    def write(x, y, size):
-        p.text(x, y, name, size=size, color=color, anchor='mm', bold=True)
-
-    if rank is None:
-        p.icon(width / 2, height / 2, icon, round(width * 0.6), color)
-    elif suit is None:
-        write(width / 2, height / 2, round(width * (0.62 if is_short else 0.52)))
-    elif width < 34:
-        write(width / 2, height * 0.29, max(round(width * 0.5), 8))
-        p.icon(width / 2, height * 0.68, icon, max(round(width * 0.5), 7), color)
-    else:
-        write(width * 0.2 + 1, height * 0.15 + 1, round(width * (0.34 if is_short else 0.29)))
-        p.icon(width * 0.2 + 1, height * 0.34, icon, round(width * 0.23), color)
-        p.icon(width * 0.57, height * 0.63, icon, round(width * 0.5), color)
 
 # %% ../../../nbs/01_envs/pomdp/01_drawing.ipynb #05f371b3
 @functools.lru_cache(2048)
@@ -373,20 +364,17 @@ class Pen:
         "Draw a line through points (x, y), with round ends."
         is_slanted = any(a != b and c != d for (a, c), (b, d) in zip(points, points[1:]))
         if len(points) == 2 and width > 1 and not is_slanted:
-            self._straight_line(*points, color, width)
+            a, b = points
+            x0, y0 = map(min, zip(a, b))
+            x1, y1 = map(max, zip(a, b))
+            w = max(round(width), 1)
+            x = round(x0 - w / 2)
+            y = round(y0 - w / 2)  # aligned to whole pixels
+            self.rect((x, y, x + w + round(x1 - x0), y + w + round(y1 - y0)), color, radius=w / 2)
         elif width > 1 or is_slanted:
             self._paste_smooth(points, width / 2, lambda d, q, n: _round_line(d, q, width * n), color)
         else:
             self.draw.line([(round(x), round(y)) for x, y in points], _rgb(color), 1)
-
-    def _straight_line(self, a, b, color, width):
-        "Draw a horizontal or vertical line, aligned to whole pixels."
-        x0, y0 = map(min, zip(a, b))
-        x1, y1 = map(max, zip(a, b))
-        w = max(round(width), 1)
-        x = round(x0 - w / 2)
-        y = round(y0 - w / 2)
-        self.rect((x, y, x + w + round(x1 - x0), y + w + round(y1 - y0)), color, radius=w / 2)
 
     def polygon(self, points: Sequence, fill: str | None = 'ink', outline: str | None = None, width: float = 1.5):
         "Draw a polygon, filled, outlined, or both."
@@ -615,7 +603,7 @@ class Panel(Pen):
         "Make a box clickable, with an action."
         x, y = self.place
         x0, y0, x1, y1 = map(round, box)
-        self.targets.append(dict(box=(x + x0, y + y0, x + x1, y + y1), action=action))
+        self.targets.append({'box': (x + x0, y + y0, x + x1, y + y1), 'action': action})
 
     def caption(self, s: str, *, color: str = 'muted', size: float = 12):
         "Draw a line of text at the bottom of the panel."

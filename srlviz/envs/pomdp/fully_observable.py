@@ -125,7 +125,7 @@ class FullyObservableVector(VectorEnv):
         ended = terminated | truncated
         if ended.any():
             info = final_info(rows.copy(), ended)
-            obs, _ = self.envs.reset(options=dict(reset_mask=ended))
+            obs, _ = self.envs.reset(options={'reset_mask': ended})
             rows[ended] = self._rows(obs, ended)
         return rows, rewards, terminated, truncated, info
 

@@ -29,7 +29,9 @@ def _carve(e, grid, y, x):
     H, W = grid.shape
     carved = 0
     while True:
-        n, dy, dx = 0, 0, 0
+        n = 0
+        dy = 0
+        dx = 0
         for a in range(4):  # choose uniformly among the rooms that can be carved
             v, h = 2 * _STEPS[a, 0], 2 * _STEPS[a, 1]
             if 0 < y + v < H and 0 < x + h < W and grid[y + v, x + h] == _WALL:
@@ -198,13 +200,13 @@ def _visited_neighbours(R: np.ndarray) -> dict[str, np.ndarray]:
     return factors
 
 # %% ../../../nbs/01_envs/pomdp/05_mazes.ipynb #bd411bc5
-_MAZE_NOTES = dict(
-    row=FactorNote('row of the agent'),
-    column=FactorNote('column of the agent'),
-    explored=FactorNote('share of open cells entered'),
-    start_row=FactorNote('row of the start'),
-    start_column=FactorNote('column of the start'),
-) | {f'been_{name}': FactorNote(f'has been: {name}', names=('no', 'yes')) for name in _MOVES}
+_MAZE_NOTES = {
+    'row': FactorNote('row of the agent'),
+    'column': FactorNote('column of the agent'),
+    'explored': FactorNote('share of open cells entered'),
+    'start_row': FactorNote('row of the start'),
+    'start_column': FactorNote('column of the start'),
+} | {f'been_{name}': FactorNote(f'has been: {name}', names=('no', 'yes')) for name in _MOVES}
 
 
 class Labyrinth(POMDP):
@@ -212,20 +214,20 @@ class Labyrinth(POMDP):
 
     action_names = _MOVES
     observation_names = (*[('free', 'wall', 'start', 'goal', 'hidden')] * 9, (*_MOVES, 'none'))
-    observation_colors = dict(
-        free=COLORS['paper'],
-        wall=COLORS['wall'],
-        start=COLORS['start'],
-        goal=COLORS['goal'],
-        hidden=COLORS['unknown'],
-    )
+    observation_colors = {
+        'free': COLORS['paper'],
+        'wall': COLORS['wall'],
+        'start': COLORS['start'],
+        'goal': COLORS['goal'],
+        'hidden': COLORS['unknown'],
+    }
     tags = ('navigation',)
-    keys = dict(ArrowLeft=0, ArrowRight=1, ArrowUp=2, ArrowDown=3)
+    keys = {'ArrowLeft': 0, 'ArrowRight': 1, 'ArrowUp': 2, 'ArrowDown': 3}
     factor_notes = _MAZE_NOTES
     not_settable = 'in another maze, or from another start, the same moves lead elsewhere, and every factor differs'
 
     def build(self, height, width, length):
-        for name, n in dict(height=height, width=width).items():
+        for name, n in {'height': height, 'width': width}.items():
             if check_whole(n, name, 5, 255) % 2 == 0:
                 raise ValueError(f"{name} must be odd, walls included (popgym's maze_dims of 10 is 11 here); got {n}")
         length = check_whole(length, 'length', height + width + 1, 10**9)
@@ -238,17 +240,17 @@ class Labyrinth(POMDP):
             grid = spaces.MultiDiscrete(np.full(shape, 4))
             self.state_space = spaces.Tuple([grid, spaces.MultiBinary(shape), spaces.MultiDiscrete(shape)])
         self.max_steps = length - 1
-        return dict(
-            grid=np.full(shape, _WALL, np.int8),
-            seen=np.zeros(shape, np.int8),
-            start=[0, 0],
-            goal=[0, 0],
-            y=0,
-            x=0,
-            length=length,
-            legacy=self.legacy,
-            hunts=height * width if self.legacy else -1,  # -1: no limit
-        )
+        return {
+            'grid': np.full(shape, _WALL, np.int8),
+            'seen': np.zeros(shape, np.int8),
+            'start': [0, 0],
+            'goal': [0, 0],
+            'y': 0,
+            'x': 0,
+            'length': length,
+            'legacy': self.legacy,
+            'hunts': height * width if self.legacy else -1,  # -1: no limit
+        }
 
     def states_of(self, R):
         if self.legacy:
@@ -258,8 +260,14 @@ class Labyrinth(POMDP):
     def factors_of(self, R):
         free = R['grid'] != _WALL
         explored = (R['seen'] * free).sum((1, 2)) / np.maximum(free.sum((1, 2)), 1)
-        start = dict(start_row=R['start'][:, 0], start_column=R['start'][:, 1])
-        return dict(row=R['y'], column=R['x'], explored=explored, **start, **_visited_neighbours(R))
+        factors = {
+            'row': R['y'],
+            'column': R['x'],
+            'explored': explored,
+            'start_row': R['start'][:, 0],
+            'start_column': R['start'][:, 1],
+        }
+        return factors | _visited_neighbours(R)
 
     @abc.abstractmethod
     def progress(self, e) -> str:
@@ -288,26 +296,6 @@ class Labyrinth(POMDP):
     def draw_truth(self, panel, e):
         _draw_maze(panel, e)
         panel.caption(self.progress(e))
-
-# %% ../../../nbs/01_envs/pomdp/05_mazes.ipynb #591824f5
-def _explore_reset(e):
-    _new_maze(e)
-    free = 0
-    for cell in e.grid.flat:
-        free += cell == _FREE
-    e.left = free
-    e.gain = 1 / free
-    _observe(e, _NO_ACTION)
-
-
-def _explore_step(e, a):
-    e.reward = -1 / e.length
-    if _move(e, a):
-        e.reward = e.gain
-        e.left -= 1
-    _observe(e, a)
-    e.terminated = e.left == 0
-    e.truncated = e.t == e.length - 1
 
 # %% ../../../nbs/01_envs/pomdp/05_mazes.ipynb #9fdbd75e
 class LabyrinthExplore(Labyrinth):
@@ -354,13 +342,31 @@ class LabyrinthExplore(Labyrinth):
       neither.
     """
 
-    difficulties = dict(
-        easy=dict(height=11, width=11, length=1024),
-        medium=dict(height=15, width=15, length=1024),
-        hard=dict(height=19, width=19, length=1024),
-    )
-    reset1 = staticmethod(_explore_reset)
-    step1 = staticmethod(_explore_step)
+    difficulties = {
+        'easy': {'height': 11, 'width': 11, 'length': 1024},
+        'medium': {'height': 15, 'width': 15, 'length': 1024},
+        'hard': {'height': 19, 'width': 19, 'length': 1024},
+    }
+
+    @staticmethod
+    def reset1(e):
+        _new_maze(e)
+        free = 0
+        for cell in e.grid.flat:
+            free += cell == _FREE
+        e.left = free
+        e.gain = 1 / free
+        _observe(e, _NO_ACTION)
+
+    @staticmethod
+    def step1(e, a):
+        e.reward = -1 / e.length
+        if _move(e, a):
+            e.reward = e.gain
+            e.left -= 1
+        _observe(e, a)
+        e.terminated = e.left == 0
+        e.truncated = e.t == e.length - 1
 
     def build(self, height, width, length):
         fields = super().build(height, width, length)
@@ -386,7 +392,8 @@ def _fill_distances(e):
     queue[0, 0], queue[0, 1] = e.goal[0], e.goal[1]
     way[:] = -1
     way[e.goal[0], e.goal[1]] = 0
-    n, i = 1, 0
+    n = 1
+    i = 0
     while i < n:
         for d in range(4):
             y, x = queue[i, 0] + _STEPS[d, 0], queue[i, 1] + _STEPS[d, 1]
@@ -395,23 +402,6 @@ def _fill_distances(e):
                 queue[n, 0], queue[n, 1] = y, x
                 n += 1
         i += 1
-
-
-def _escape_reset(e):
-    _new_maze(e)
-    e.grid[e.goal[0], e.goal[1]] = _GOAL
-    _fill_distances(e)
-    _observe(e, _NO_ACTION)
-
-
-def _escape_step(e, a):
-    _move(e, a)
-    e.reward = -1 / e.length
-    e.terminated = e.grid[e.y, e.x] == _GOAL
-    if e.terminated:
-        e.reward += 1
-    _observe(e, a)
-    e.truncated = e.t == e.length - 1
 
 # %% ../../../nbs/01_envs/pomdp/05_mazes.ipynb #9d8297f2
 def _downhill(way: np.ndarray, y: int, x: int) -> int:
@@ -470,13 +460,28 @@ class LabyrinthEscape(Labyrinth):
     """
 
     difficulties = LabyrinthExplore.difficulties
-    factor_notes = _MAZE_NOTES | dict(
-        steps_to_goal=FactorNote('steps to the goal'),
-        goal_row=FactorNote('row of the goal'),
-        goal_column=FactorNote('column of the goal'),
-    )
-    reset1 = staticmethod(_escape_reset)
-    step1 = staticmethod(_escape_step)
+    factor_notes = _MAZE_NOTES | {
+        'steps_to_goal': FactorNote('steps to the goal'),
+        'goal_row': FactorNote('row of the goal'),
+        'goal_column': FactorNote('column of the goal'),
+    }
+
+    @staticmethod
+    def reset1(e):
+        _new_maze(e)
+        e.grid[e.goal[0], e.goal[1]] = _GOAL
+        _fill_distances(e)
+        _observe(e, _NO_ACTION)
+
+    @staticmethod
+    def step1(e, a):
+        _move(e, a)
+        e.reward = -1 / e.length
+        e.terminated = e.grid[e.y, e.x] == _GOAL
+        if e.terminated:
+            e.reward += 1
+        _observe(e, a)
+        e.truncated = e.t == e.length - 1
 
     def build(self, height, width, length):
         fields = super().build(height, width, length)
@@ -485,7 +490,7 @@ class LabyrinthEscape(Labyrinth):
 
     def factors_of(self, R):
         steps = R['way'][np.arange(len(R)), R['y'], R['x']]
-        goal = dict(goal_row=R['goal'][:, 0], goal_column=R['goal'][:, 1])
+        goal = {'goal_row': R['goal'][:, 0], 'goal_column': R['goal'][:, 1]}
         return dict(super().factors_of(R), steps_to_goal=steps, **goal)
 
     def progress(self, e):
