@@ -235,10 +235,7 @@ class Checked:
         hint = f'<details><summary>Hint</summary>{escape(self.hint)}</details>' if self.hint else ''
         return f'<div style="margin:4px 0">{line}{hint}</div>'
 
-
-_CHECKED: dict[str, Checked] = {}  # the exercises of this notebook; a kernel runs one
-
-
+# %% ../../nbs/09_studies/13_course.ipynb #1d3afe31
 def _is_empty(answer) -> bool:
     "Whether there is no answer: None, ..., or a function whose body is still `...`"
     if answer is None or answer is ...:
@@ -280,6 +277,9 @@ def _require_between(answer, ends: tuple[float, float], name: str = '') -> None:
         at = f'{name}: ' if name else ''
         kind = 'numbers' if given.ndim else 'a number'
         raise AssertionError(f'{at}expected {kind} from {lowest} to {highest}, got {answer!r:.80}')
+
+# %% ../../nbs/09_studies/13_course.ipynb #f0f857ce
+_CHECKED: dict[str, Checked] = {}  # the exercises of this notebook; a kernel runs one
 
 
 def check(
