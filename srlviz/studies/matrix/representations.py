@@ -460,7 +460,7 @@ def check_representation(representation) -> None:
     if isinstance(representation, (list, tuple)) and not code_arrays(representation, gaps=True):
         raise ValueError("codes are one array (T, n_codes) for each episode; got an empty list")
 
-
+# %% ../../../nbs/09_studies/matrix/01_representations.ipynb #263c5504
 def fitted(
     representation, setting: Setting, recording: Recording, budget: Budget = Budget(), refit: bool | None = None
 ):
