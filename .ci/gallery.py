@@ -30,7 +30,7 @@ def of_world(name: str) -> Image.Image:
     camera = pick_camera(recording[0].obs)
     frame = np.asarray(recording[0].obs[camera][len(recording[0]) // 2])
     picture = Image.fromarray(frame[..., 0] if frame.shape[-1] == 1 else frame).convert('RGB')
-    if cards._world_kind(cards._worlds()[name]) == 'game':
+    if dict(cards.entries('worlds'))[name] == 'game':
         return picture.resize(PICTURE, Image.Resampling.LANCZOS)  # an Atari's pixels are wide
     return ImageOps.pad(picture, PICTURE, Image.Resampling.LANCZOS, GROUND)
 

@@ -328,24 +328,19 @@ def _metres(miles: float) -> float:
     return miles * NM
 
 
-def _verify_landings(folder: str) -> int:
-    "Print the faults of a set of flights; return 1 if there are any."
-    from srlviz.data.landing import read_flights, verify_flights
-
-    faults = verify_flights(folder, progress=True)
-    for f in faults.itertuples():
-        flight = f' ({f.flight})' if f.flight else ''
-        print(visible(f'{f.file}{flight}: {f.fault}'))
-    if len(faults):
-        return 1
-    print(f'{folder}: {len(read_flights(folder))} flights, no faults')
-    return 0
-
-
 def _landings(args) -> int:
-    "Generate a set of flights, check one, or convert an old one."
+    "Generate a set of flights, convert an old one, or check one; return 1 if it has faults."
     if args.verify:
-        return _verify_landings(args.out)
+        from srlviz.data.landing import read_flights, verify_flights
+
+        faults = verify_flights(args.out, progress=True)
+        for f in faults.itertuples():
+            flight = f' ({f.flight})' if f.flight else ''
+            print(visible(f'{f.file}{flight}: {f.fault}'))
+        if len(faults):
+            return 1
+        print(f'{args.out}: {len(read_flights(args.out))} flights, no faults')
+        return 0
     if args.convert is not None:
         from srlviz.data.landing import convert_flights
 

@@ -9,6 +9,7 @@ __all__ = ['same', 'Checked', 'check', 'require', 'score', 'without_solutions', 
 # %% ../../nbs/09_studies/13_course.ipynb #2dedb9ea
 import ast, dis, inspect, linecache, math, os, re, shutil, traceback
 from collections.abc import Callable, Iterable
+
 from copy import deepcopy
 from dataclasses import dataclass
 from html import escape
@@ -57,7 +58,8 @@ def _require_numbers(answer, truth: np.ndarray, within: float) -> None:
 
 def _require_members(answers: dict, truths: dict, within: float) -> None:
     "Require each of several named answers to be right; the error names those that are not, and those that are"
-    faults, right = [], []
+    faults = []
+    right = []
     for name, truth in truths.items():
         try:
             _require(answers[name], truth, within)
@@ -92,9 +94,13 @@ def _require(answer, truth, within: float) -> None:
     if isinstance(truth, (list, tuple)):
         return _require_list(answer, truth, within)
     if isinstance(truth, (set, frozenset)):
-        if not any(_fulfils(answer, member, within) for member in truth):
-            raise AssertionError
-    elif isinstance(truth, str):
+        for member in truth:
+            try:
+                return _require(answer, member, within)
+            except AssertionError:
+                pass
+        raise AssertionError
+    if isinstance(truth, str):
         if not isinstance(answer, str):
             raise AssertionError(f'expected a text, got {answer!r:.80}')
         if answer.strip().lower() != truth.strip().lower():
@@ -103,15 +109,6 @@ def _require(answer, truth, within: float) -> None:
         _require_numbers(answer, np.asarray(truth), within)
     elif not np.array_equal(answer, truth):
         raise AssertionError
-
-
-def _fulfils(answer, truth, within: float) -> bool:
-    "Whether an answer equals one member of a set"
-    try:
-        _require(answer, truth, within)
-    except AssertionError:
-        return False
-    return True
 
 # %% ../../nbs/09_studies/13_course.ipynb #930153b2
 def same(answer, expected, within: float = 0.0, axes: str | Iterable[str] = ()) -> None:
@@ -183,7 +180,8 @@ def _reason(error: BaseException, answer=None) -> str:
 
 def _require_condition(condition: Callable, answer) -> None:
     "Try an answer, case by case; an AssertionError says which ones were right, and what is wrong with the next one"
-    right, case = [], ''
+    right = []  # names of cases
+    case = ''  # the one that is tried
     try:
         verdict = condition(**answer) if isinstance(answer, dict) else condition(answer)
         if inspect.isgenerator(verdict):
@@ -237,10 +235,7 @@ class Checked:
         hint = f'<details><summary>Hint</summary>{escape(self.hint)}</details>' if self.hint else ''
         return f'<div style="margin:4px 0">{line}{hint}</div>'
 
-
-_CHECKED: dict[str, Checked] = {}  # the exercises of this notebook; a kernel runs one
-
-
+# %% ../../nbs/09_studies/13_course.ipynb #1d3afe31
 def _is_empty(answer) -> bool:
     "Whether there is no answer: None, ..., or a function whose body is still `...`"
     if answer is None or answer is ...:
@@ -282,6 +277,9 @@ def _require_between(answer, ends: tuple[float, float], name: str = '') -> None:
         at = f'{name}: ' if name else ''
         kind = 'numbers' if given.ndim else 'a number'
         raise AssertionError(f'{at}expected {kind} from {lowest} to {highest}, got {answer!r:.80}')
+
+# %% ../../nbs/09_studies/13_course.ipynb #f0f857ce
+_CHECKED: dict[str, Checked] = {}  # the exercises of this notebook; a kernel runs one
 
 
 def check(
@@ -407,7 +405,8 @@ def _without_outputs(notebook):
     for cell in copy.cells:
         if cell.cell_type != 'code':
             continue
-        cell.outputs, cell.execution_count = [], None
+        cell.outputs = []
+        cell.execution_count = None
         names = checked_exercises(cell.source)
         if names:
             cell.source = f'# The check of {" and ".join(names)}: run this cell\n{cell.source}'
@@ -431,13 +430,18 @@ def nbgrader_notebook(notebook):
         has_solution = bool(_SOLUTION_MARKER.search(cell.source))
         if has_solution and names:
             raise ValueError(f"a cell holds either a solution or a check; got {cell.source!r:.200}")
-        about = dict(schema_version=3, task=False, grade=bool(names), locked=bool(names), solution=has_solution)
+        about = {
+            'schema_version': 3,
+            'task': False,
+            'grade': bool(names),
+            'locked': bool(names),
+            'solution': has_solution,
+        }
         if has_solution:
-            cell.metadata['nbgrader'] = about | dict(grade_id=f'answer-{cell.id}')
+            cell.metadata['nbgrader'] = about | {'grade_id': f'answer-{cell.id}'}
         elif names:
-            cell.metadata['nbgrader'] = about | dict(
-                grade_id=re.sub(r'\W', '-', f'check {" ".join(names)}'), points=len(names)
-            )
+            grade_id = re.sub(r'\W', '-', f'check {" ".join(names)}')
+            cell.metadata['nbgrader'] = about | {'grade_id': grade_id, 'points': len(names)}
             tests = '\n'.join(f'print(course.require({name!r}))' for name in names)
             cell.source += f'\n### BEGIN HIDDEN TESTS\n{tests}\n### END HIDDEN TESTS'
     return copy
@@ -451,17 +455,15 @@ c.Execute.timeout = 600  # seconds for a cell; the first run of a game or a flig
 '''
 
 
-def _linked(notebook) -> set[tuple[str, str]]:
-    "The tutorials and studies that a notebook links to, as (folder, name)"
-    texts = [cell.source for cell in notebook.cells if cell.cell_type == 'markdown']
-    return {link for text in texts for link in _LINK.findall(text)}
-
-
 def _course_notebooks() -> list[Path]:
     "The lessons, the glossary, and the tutorials and studies that they link to"
     source = notebooks_folder('course')
     paths = [*lessons(source).values(), *source.glob('glossary.ipynb')]
-    linked = set().union(*(_linked(read_notebook(path)) for path in paths))
+    linked = set()  # (folder, name)
+    for path in paths:
+        for cell in read_notebook(path).cells:
+            if cell.cell_type == 'markdown':
+                linked.update(_LINK.findall(cell.source))
     return paths + [notebooks_folder(kind) / f'{name}.ipynb' for kind, name in sorted(linked)]
 
 
@@ -505,12 +507,6 @@ def write_course(folder: str | Path) -> dict[str, Path]:
     return {name: folder / 'course' / path.name for name, path in lessons().items()}
 
 
-def _beside(text: str, place: str) -> str:
-    "A text in which links to a lesson or the glossary lead to its own folder, beside that of the notebook"
-    front = r'\.\./course/' if place in ('tutorials', 'studies') else ''
-    return re.sub(rf'\]\({front}(\w+)\.ipynb', r'](../\1/\1.ipynb', text)
-
-
 def write_nbgrader(folder: str | Path) -> dict[str, Path]:
     """Write a course folder for nbgrader: `nbgrader generate_assignment 01_truth` makes the students' notebook.
 
@@ -533,11 +529,13 @@ def write_nbgrader(folder: str | Path) -> dict[str, Path]:
     with atomic_folder(folder) as partial:
         (partial / 'nbgrader_config.py').write_text(_CONFIG, encoding='utf-8')
         for path in _course_notebooks():
-            place = path.stem if path.parent.name == 'course' else path.parent.name
+            in_course = path.parent.name == 'course'
+            place = path.stem if in_course else path.parent.name
             notebook = nbgrader_notebook(read_notebook(path))
+            to_course = '' if in_course else r'\.\./course/'
             for cell in notebook.cells:
-                if cell.cell_type == 'markdown':
-                    cell.source = _beside(cell.source, place)
+                if cell.cell_type == 'markdown':  # a lesson and the glossary lie in folders of their own, side by side
+                    cell.source = re.sub(rf'\]\({to_course}(\w+)\.ipynb', r'](../\1/\1.ipynb', cell.source)
             target = partial / 'source' / place / path.name
             target.parent.mkdir(parents=True, exist_ok=True)
             nbformat.write(notebook, target)

@@ -120,7 +120,7 @@ _NAMES = {  # kind -> function that lists its names
     'encoders': _encoder_names,
 }
 
-
+# %% ../../nbs/09_studies/09_explore.ipynb #95b722ea
 def _pop(options: dict, names: Iterable[str]) -> dict:
     "Remove options of some names, and return them"
     return {k: options.pop(k) for k in [*options] if k in names}
@@ -167,7 +167,7 @@ def _path_subject(path: str | Path, options: dict) -> Subject:
         return Subject(kind, found)
     return subject_of(found)
 
-
+# %% ../../nbs/09_studies/09_explore.ipynb #673aa852
 def _as_named(several) -> dict[str, Any]:
     "Give names to a list of encoders, memories, agents, answers or maps, or to one; a dict has its own."
     if isinstance(several, Mapping):
@@ -208,15 +208,19 @@ def subject_of(x, options: dict | None = None) -> Subject:
     """
     options = {} if options is None else options
     if isinstance(x, (str, Path)):
-        is_name = not _is_path(x)
-        found = _named_subject(x) if is_name else None
-        if found is None and is_name and x in gymnasium.registry:
+        if _is_path(x):
+            return _path_subject(x, options)
+        found = _named_subject(x)
+        if found is not None:
+            return found
+        if x in gymnasium.registry:
             return Subject('world', as_world(x))
-        if found is None and is_name and ':' in x and not Path(x).exists():
+        is_file = x != '' and Path(x).exists()
+        if ':' in x and not is_file:  # module:Class
             return subject_of(imported(x, 'class to explore'))
-        if found is None and is_name and not (x and Path(x).exists()):
+        if not is_file:
             raise _not_found(x)
-        return found or _path_subject(x, options)
+        return _path_subject(x, options)
     if isinstance(x, Episode):
         return Subject('recording', with_coded_words(as_recording(x)))
     if isinstance(x, Recording):
@@ -257,7 +261,8 @@ def _kind_of(x) -> str:
         inner = _kind_of(next(iter(x.values() if isinstance(x, Mapping) else x)))
         if inner in ('answers', 'maps'):  # of one method
             return inner
-    for kind, cls in dict(answers=Answer, maps=CodeMap, workbench=ipywidgets.Widget, recording=Episode).items():
+    classes = {'answers': Answer, 'maps': CodeMap, 'workbench': ipywidgets.Widget, 'recording': Episode}
+    for kind, cls in classes.items():
         if isinstance(x, cls):
             return kind
     if isinstance(x, (list, tuple)) or not isinstance(x, type) and hasattr(x, '__array__'):
@@ -269,7 +274,7 @@ def _kind_of(x) -> str:
     return 'encoders' if isinstance(x, nn.Module) or is_function else ''
 
 
-_PROTOCOLS = dict(encoder='encoders', memory='memories', agent='agents')  # protocol -> kind
+_PROTOCOLS = {'encoder': 'encoders', 'memory': 'memories', 'agent': 'agents'}  # protocol -> kind
 
 
 def _several(x) -> Subject:
@@ -300,16 +305,6 @@ def _several(x) -> Subject:
     return Subject(kind, {'codes': x} if is_path else _as_named(x))  # the regularization path of one method
 
 # %% ../../nbs/09_studies/09_explore.ipynb #10cdde0f
-def _recording_widget(recording: Recording | Episode) -> str:
-    "The widget that shows most of a recording"
-    recording = Recording([recording]) if isinstance(recording, Episode) else recording
-    if not len(recording):
-        raise ValueError("the recording is empty: there is nothing to explore")
-    if _is_flights(recording):
-        return 'FleetBrowser' if len(recording) > 1 else 'FlightBrowser'
-    return 'FrameBrowser' if cameras(recording[0].obs) else 'SensorBrowser'
-
-
 def _refuse_recording(recording, what: str):
     "Raise a ValueError if there is a recording beside what has its own, or needs none"
     if recording is not None:
@@ -318,10 +313,16 @@ def _refuse_recording(recording, what: str):
 
 def _open_recording(recording, other, widget, options):
     _refuse_recording(other, 'a recording')
-    widget = widget or _recording_widget(recording)
+    if not widget:
+        if not len(recording):
+            raise ValueError("the recording is empty: there is nothing to explore")
+        if _is_flights(recording):
+            widget = 'FleetBrowser' if len(recording) > 1 else 'FlightBrowser'
+        else:
+            widget = 'FrameBrowser' if cameras(recording[0].obs) else 'SensorBrowser'
     if widget == 'FleetBrowser' and 'table' not in options:
         try:
-            options = dict(table=flight_table(recording)) | options
+            options = {'table': flight_table(recording), **options}
         except ValueError:
             pass  # not opened by read_flights: the list has what the factors tell
     return catalog_class('widgets', widget)(recording, **options)
@@ -336,7 +337,9 @@ def _open_world(world, recording, widget, options):
     return _open_recording(world.sample() if recording is None else recording, None, widget, options)
 
 
-_TWIN_ROWS, _TWIN_MOMENTS, _TWIN_FACTORS = 4000, 24, 3
+_TWIN_ROWS = 4000  # of a recording without changes, at least
+_TWIN_MOMENTS = 24  # at which each factor is changed
+_TWIN_FACTORS = 3  # of those that can be set
 
 
 def _open_twins(world, recording, options):
@@ -363,8 +366,10 @@ def _open_twins(world, recording, options):
         natural = natural.with_split(probe=0.7, test=0.3)
     if read in cameras(natural[0].obs):
         pixels = as_encoder(nn.Sequential(nn.AdaptiveAvgPool2d((30, 32)), nn.Flatten()))  # means of 960 blocks
-        encoders = dict(pixels=pixels) | {name: find_method(name).make(quick=True) for name in ('pca', 'random_cnn')}
-        options = dict(second='random_cnn') | options
+        encoders = {'pixels': pixels}
+        for name in ('pca', 'random_cnn'):
+            encoders[name] = find_method(name).make(quick=True)
+        options = {'second': 'random_cnn', **options}
     else:
         encoders = {read: as_encoder(nn.Identity())}
     results = ask(encoders, {world.name: with_twins(natural, made)}, ['response'])
@@ -406,7 +411,7 @@ def _fitted_encoders(encoders: Mapping, recording: Recording | None, options: di
     from srlviz.evaluate.ask import fit_encoder
     from srlviz.studies.methods import Method, find_method
 
-    few = {} if recording is not None else dict(epochs=_SAMPLE_EPOCHS)
+    few = {} if recording is not None else {'epochs': _SAMPLE_EPOCHS}
     adapted = {k for k, e in encoders.items() if not isinstance(e, (type, Method)) and not hasattr(e, 'encode')}
     reads = _pop(options, inspect.signature(as_encoder).parameters) if adapted else {}
     made = {}
@@ -456,7 +461,7 @@ def _open_codes(codes, recording, widget, options):
         is_list = not isinstance(codes[name], np.ndarray)
         if is_list and all(np.ndim(part) == 2 for part in codes[name]):  # codes of steps, a list of episodes
             near[name] = Neighbours(codes[name], norm='standardize')  # as the map is made
-    return _open_maps(maps, recording, widget, dict(neighbours=near) | options)
+    return _open_maps(maps, recording, widget, {'neighbours': near, **options})
 
 
 def _open_maps(maps, recording, widget, options):
@@ -477,25 +482,24 @@ def _open_memories(memories, recording, widget, options):
         return catalog_class('widgets', widget)(memories, recording, **options)
     from srlviz.evaluate.memories.recall import saliency
 
-    if recording is None and all(_is_memory(name, m) for name, m in memories.items()):
+    ours = catalog_names('memories')
+    if recording is None and all(name in ours and catalog_class('memories', name) is m for name, m in memories.items()):
         memories, notes = _with_trained(memories)
-        options = dict(steps=_SHOWN_STEPS, notes=notes) | options
-    opened = catalog_class('widgets', 'MemoryExplorer')(memories, recording, **dict(saliency=saliency) | options)
+        options = {'steps': _SHOWN_STEPS, 'notes': notes, **options}
+    options = {'saliency': saliency, **options}
+    opened = catalog_class('widgets', 'MemoryExplorer')(memories, recording, **options)
     if 't' not in options:
         opened.t = len(opened.now.x) // 2  # at the start there is nothing to remember
     return opened
-
-
-def _is_memory(name: str, memory) -> bool:
-    "Whether it is the class of ours with this name"
-    return name in catalog_names('memories') and catalog_class('memories', name) is memory
 
 
 def _with_trained(memories: Mapping) -> tuple[dict, dict[str, str]]:
     "Agents of ours, one for each memory, and the memories, untrained; and a note about each agent"
     from srlviz.agents.player import load_policy
 
-    trained, untrained, notes = {}, {}, {}
+    trained = {}
+    untrained = {}
+    notes = {}
     for name, memory in memories.items():
         path = agent_file(name)
         untrained[f'{name}, untrained' if path else name] = memory
@@ -532,7 +536,7 @@ def _open_agents(agents, recording, widget, options):
             words = f"These agents are on {task}; task= shows those on {' or '.join(others)}."
             opened.status.show_message(words)
         return opened
-    options = dict(policy=next(iter(playing))) | options
+    options = {'policy': next(iter(playing)), **options}
     opened = catalog_class('widgets', 'EnvironmentExplorer')(task, playing, flat=True, **options)
     if not {'episode', 't'} & {*options}:
         opened.seek_busiest()
@@ -557,17 +561,6 @@ def _open_results(results, recording, widget, options):
     return boards[widget].of_results(results, **options)
 
 
-def _of_questions(scores: pd.DataFrame) -> Results:
-    "The results of a table of scores; if its groups are several questions, with these"
-    known = questions()
-    groups = set(scores['group'])
-    if len(groups) > 1 and all(
-        name in known and {*scores.loc[scores['group'] == name, 'metric']} <= {*known[name].metrics} for name in groups
-    ):
-        return Results(scores, {name: known[name]() for name in groups})
-    return Results(scores, {})
-
-
 def _open_scores(scores, recording, widget, options):
     studies = list(scores['study'].unique())
     study = options.pop('study', '')
@@ -576,7 +569,14 @@ def _open_scores(scores, recording, widget, options):
     elif len(studies) > 1 and not widget:
         words = f'Scores of {len(studies)} studies. To see one, name it: '
         return _open_table(scores, recording, '', options, words + ', '.join(f'study={name!r}' for name in studies))
-    board = _open_results(_of_questions(scores), None, widget, options)
+    known = questions()
+    asked = {}  # if the groups of the scores are several questions
+    groups = set(scores['group'])
+    if len(groups) > 1 and groups <= {*known}:
+        metrics = {name: {*scores.loc[scores['group'] == name, 'metric']} for name in groups}
+        if all(metrics[name] <= {*known[name].metrics} for name in groups):
+            asked = {name: known[name]() for name in groups}
+    board = _open_results(Results(scores, asked), None, widget, options)
     if recording is None:
         return board
     interactive = options.get('interactive')
@@ -676,7 +676,8 @@ def example_answers(question) -> tuple[dict[str, Answer], dict, Recording | None
     answers = {name: question.ask(subject, recording, progress=False)}
     if question.needs != 'codes' or not isinstance(recording, Recording):
         return answers, {}, None, {}
-    codes, refused = {name: subject}, {}
+    codes = {name: subject}
+    refused = {}
     for reference in _BESIDE:
         try:
             encoder = fit_encoder(find_method(reference).make(), recording)
@@ -694,7 +695,7 @@ def _open_question(question, recording, widget, options):
     question = question(**question.quick) if isinstance(question, type) else question
     answers, codes, recording, refused = example_answers(question)
     if codes and question.name == 'qedr':
-        options = dict(codes=codes) | options
+        options = {'codes': codes, **options}
     opened = _open_answers(answers, recording, widget, options)
     if refused:
         words = '; '.join(f'{name}: {why}' for name, why in refused.items())
@@ -713,7 +714,7 @@ class _View(NamedTuple):
 def _other_views(x, recording, kind: str, content) -> list[_View]:
     "What else than its first view can be opened of a subject"
     options = '' if recording is None else ', recording'
-    name = repr(x) if isinstance(x, str) else dict(world='world', encoders='encoders').get(kind, kind)
+    name = repr(x) if isinstance(x, str) else kind
     widgets = ()
     if kind == 'world':
         widgets = _explorers_of(content) + (('TwinExplorer',) if getattr(content, 'settable', ()) else ())
@@ -723,7 +724,8 @@ def _other_views(x, recording, kind: str, content) -> list[_View]:
         widgets = _OF_CODES
     elif kind == 'agents':
         widgets = ('EnvironmentExplorer', 'BeliefMicroscope', 'MemoryExplorer')
-    views, verbs = [], class_attributes('widgets', 'verb')
+    views = []
+    verbs = class_attributes('widgets', 'verb')  # read from the source, without importing widgets
     for widget in widgets:
         verb = ast.literal_eval(verbs[widget]) if widget in verbs else widget
         code = f'srlviz.explore({name}{options}, widget={widget!r})'
@@ -751,7 +753,7 @@ def _probe(content, **options):
 def _map(content, **options):
     return _explore('pca', _sample_of(content), **options)
 
-
+# %% ../../nbs/09_studies/09_explore.ipynb #7fd5f2aa
 _SAVED = [('a figure', '')]  # choices of the menu: words, (format, width)
 _SAVED += [(f'{kind.upper()}, a {width} wide', (kind, width)) for kind in FORMATS for width in WIDTHS]
 
@@ -759,7 +761,8 @@ _SAVED += [(f'{kind.upper()}, a {width} wide', (kind, width)) for kind in FORMAT
 def _new_path(name: str, kind: str) -> Path:
     "A path in this folder that does not exist: `ram_explorer.pdf`, `ram_explorer_2.pdf`, ..."
     name = re.sub('(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])', '_', name).lower()
-    path, n = Path(f'{name}.{kind}'), 1
+    path = Path(f'{name}.{kind}')
+    n = 1
     while path.exists():
         n += 1
         path = Path(f'{name}_{n}.{kind}')
@@ -776,7 +779,8 @@ class _Bar:
     """
 
     def __init__(self, explorer, code: str, views: Iterable[_View]):
-        self.explorer, self.shown_code = explorer, code
+        self.explorer = explorer
+        self.shown_code = code
         self.place = ipywidgets.VBox().add_class('srlviz-opened')
         self.line = SafeHTML()
         self.first = button('this view', partial(self.show, None, code))
@@ -828,17 +832,6 @@ class _Bar:
     def show_code(self):
         """Show the line of Python that opens what is shown, or hide it."""
         self.line.value = '' if self.line.value else Markup('<code>{}</code>').format(self.shown_code)
-
-
-def _with_bar(opened, x, recording, kind: str, content, widget: str):
-    "Put the bar above a view, unless it has one or is no explorer of ours"
-    if not isinstance(opened, Explorer) or not opened.interactive or kind == 'workbench':
-        return opened
-    name = repr(x) if isinstance(x, str) else kind
-    given = [name] + ['recording'] * (recording is not None) + [f'widget={widget!r}'] * bool(widget)
-    views = [view for view in _other_views(x, recording, kind, content) if view.label != opened.verb]
-    _Bar(opened, f'srlviz.explore({", ".join(given)})', views)
-    return opened
 
 # %% ../../nbs/09_studies/09_explore.ipynb #91ac74fb
 _OF_RECORDING = ('FrameBrowser', 'SensorBrowser', 'FlightBrowser', 'FleetBrowser', 'Moment')
@@ -899,7 +892,15 @@ def _explore(x, recording=None, *, widget: str = '', bar: bool = False, **option
     if widget:
         widget = spelled(f'widget for {kind}', widget, names)
     opened = open_widget(content, recording, widget, options)
-    return _with_bar(opened, x, recording, kind, content, widget) if bar else opened
+    if bar and isinstance(opened, Explorer) and opened.interactive and kind != 'workbench':  # its views have theirs
+        arguments = [repr(x) if isinstance(x, str) else kind]
+        if recording is not None:
+            arguments.append('recording')
+        if widget:
+            arguments.append(f'widget={widget!r}')
+        views = [view for view in _other_views(x, recording, kind, content) if view.label != opened.verb]
+        _Bar(opened, f'srlviz.explore({", ".join(arguments)})', views)
+    return opened
 
 # %% ../../nbs/09_studies/09_explore.ipynb #2bc92036
 def explore(x=None, recording=None, *, widget: str = '', **options):

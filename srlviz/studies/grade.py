@@ -84,7 +84,9 @@ def _text(source: str) -> str:
 
 def read_lesson(path: str | Path) -> Lesson:
     "Read a lesson with its solutions"
-    steps, answers, is_new = [], [], True
+    steps = []
+    answers = []  # ids of the answer cells since the check before
+    is_new = True  # whether the next answer cell is the first of them
     notebook = read_notebook(path)
     for cell in notebook.cells:
         if cell.cell_type != 'code':
@@ -141,17 +143,6 @@ def _cells(path: str | Path) -> list[_Cell]:
     return found
 
 # %% ../../nbs/09_studies/15_grade.ipynb #a6875155
-def _by_id_or_text(cells: Sequence[_Cell], lesson: Lesson) -> list[_Cell]:
-    "The cells with their ids in the lesson, '' for those whose id and text are not in it"
-    ids = {cell.id for cell in cells}
-    lost = {text: id for id, text in lesson.texts.items() if text and id not in ids}
-    found = []
-    for cell in cells:
-        id = cell.id if cell.id in lesson.texts else lost.pop(_text(cell.source), '')
-        found.append(_Cell(id, cell.kind, cell.source))
-    return found
-
-
 def _by_place(cells: Sequence[_Cell], lesson: Lesson) -> dict[int, str]:
     "Which cells without an id are known by their place: index in the notebook -> id in the lesson"
     order = {id: i for i, id in enumerate(lesson.texts)}
@@ -177,7 +168,12 @@ def _by_place(cells: Sequence[_Cell], lesson: Lesson) -> dict[int, str]:
 
 def _known_cells(cells: Sequence[_Cell], lesson: Lesson) -> tuple[list[_Cell], list[str]]:
     "The cells with their ids in the lesson, '' for others; and the ids that were found by place"
-    found = _by_id_or_text(cells, lesson)
+    ids = {cell.id for cell in cells}
+    lost = {text: id for id, text in lesson.texts.items() if text and id not in ids}
+    found = []  # by id, or else by text
+    for cell in cells:
+        id = cell.id if cell.id in lesson.texts else lost.pop(_text(cell.source), '')
+        found.append(_Cell(id, cell.kind, cell.source))
     by_place = _by_place(found, lesson)
     for i, id in by_place.items():
         found[i].id = id
@@ -356,7 +352,11 @@ class _Grading:
                 elif not is_dropped:
                     self._run_given(cells, step, active)
             except ProcessEnded as e:
-                self._note_end(step, self._fault(e.too_slow, str(e)))
+                fault = self._fault(e.too_slow, str(e))
+                if step.kind == 'answer':
+                    self.faults.setdefault(step.id, fault)
+                for exercise in step.exercises:  # of a check
+                    self.marks.setdefault(exercise, self._with_fault(fault, step))
                 to_drop = self._to_drop(step, active)
                 self.dropped |= to_drop
                 return not to_drop
@@ -434,14 +434,6 @@ class _Grading:
     def _suspects(self, step: Step, active: list[str]) -> list[str]:
         "The answers that a cell of the lesson probably used"
         return [id for id in step.answers if id in active] or active[:1]
-
-    def _note_end(self, step: Step, fault: Mark) -> None:
-        "Note at an answer that the process ended at it, or mark the exercises of a check at which it ended"
-        if step.kind == 'answer':
-            self.faults.setdefault(step.id, fault)
-        else:
-            for exercise in step.exercises:
-                self.marks.setdefault(exercise, self._with_fault(fault, step))
 
     def _to_drop(self, step: Step, active: list[str]) -> set[str]:
         "The cells to blame for the end of the process at a step, none of which is dropped yet; see the table above"
@@ -647,11 +639,11 @@ def _refuse_a_level_too_high(folder: Path, student: _Student) -> None:
     for lesson, notebooks in student.handed_in.items():
         inner = set()  # folders directly in that of the student
         for notebook in notebooks:
-            below = notebook.place.parts[1:-1]  # folders between that of the student and the file
+            first, *below = notebook.place.parts[:-1] or ['']  # a file may also lie beside the folder of the student
             if below:
+                top = folder / first
                 inner.add(below[0])
         if len(inner) > 1:
-            top = folder / notebooks[0].place.parts[0]
             raise ValueError(
                 f"{top} has {lesson} in several folders: {_listed(sorted(inner))}. If these are students, grade {top}; "
                 f"if {top.name} is one student, keep one of them"
@@ -782,7 +774,8 @@ class _Class:
 
 # %% ../../nbs/09_studies/15_grade.ipynb #f68d84a9
 _MAX_LENGTH = 2000  # characters in a cell of the table
-_FIRST, _LAST = ('student', 'right', 'of'), ('reasons', 'notes', 'process', 'files')  # columns beside the exercises
+_FIRST = ('student', 'right', 'of')  # columns before the exercises
+_LAST = ('reasons', 'notes', 'process', 'files')  # after them
 
 
 def _check_names(known: Mapping[str, Lesson]) -> None:

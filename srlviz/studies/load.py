@@ -81,8 +81,10 @@ def _content_kind(path: Path) -> str:
         return kind
     if foreign and not head.startswith(_TABLES):
         raise ValueError(f"{path} is {foreign[0]}, which srlviz does not read; {foreign[1]}")
+    from srlviz.data.tables import table_header
+
     try:
-        return _table_kind(path)
+        return 'scores' if {'study', 'metric', 'value'} <= {*table_header(path)} else 'table'
     except ValueError:
         damaged = _DAMAGED.get(path.suffix.lower())
         if damaged is not None:
@@ -107,7 +109,9 @@ def _folder_kind(folder: Path) -> str:
         info = info if isinstance(info, dict) else {}
         if is_flights(folder):
             return 'flights'
-        return 'lerobot' if 'codebase_version' in info else 'recording' * (info.get('format') == 'srlviz recording')
+        if 'codebase_version' in info:
+            return 'lerobot'
+        return 'recording' if info.get('format') == 'srlviz recording' else ''
     files = [*folder.glob('*_*.safetensors'), *folder.glob('trials/*/agent.safetensors')]
     return 'agents' if any(map(_may_be_agent, files)) else ''
 
@@ -141,13 +145,6 @@ def _tensors_kind(path: Path) -> str:
     if not isinstance(header, dict):
         return ''
     return 'agent' if header.get('class') == 'MemoryAgent' else 'encoder'
-
-
-def _table_kind(path: Path) -> str:
-    "Tell a table of scores from another table by the names of its columns."
-    from srlviz.data.tables import table_header
-
-    return 'scores' if {'study', 'metric', 'value'} <= {*table_header(path)} else 'table'
 
 
 _JSON_FORMATS = {'srlviz scorecard': 'scorecard', 'srlviz cross evaluation': 'matrix'}

@@ -152,7 +152,7 @@ def _reference_method(name: str, others: Iterable[str]) -> Method:
     cls = imported('srlviz.studies.matrix.representations:NamedReference')  # which looks up methods itself
     for known in cls.names():
         if same_name(known, name):
-            return Method(known, cls, dict(name=known), builtin=False)
+            return Method(known, cls, {'name': known}, builtin=False)
     raise unknown('method', name, [*others, *cls.names()])
 
 
@@ -243,7 +243,8 @@ def check_arguments(methods: Iterable[Method], arguments: Mapping) -> None:
     ------
     ValueError : for an argument that no encoder takes, or that the method does not take under whose name it stands
     """
-    methods, common = [*methods], set()
+    methods = [*methods]
+    common = set()  # arguments that some encoder takes
     for cls in [*catalog('encoders').values(), *(m.cls for m in methods)]:
         common.update(inspect.signature(cls).parameters)
     for name, value in arguments.items():

@@ -87,10 +87,10 @@ def new_study(name: str, folder: str | Path = '.') -> Path:
     cells = []
     for kind, tag, source in _CELLS:
         new_cell = new_code_cell if kind == 'code' else new_markdown_cell
-        metadata = dict(tags=[tag]) if tag else {}
+        metadata = {'tags': [tag]} if tag else {}
         cells.append(new_cell(source.strip().replace('NAME', name), metadata=metadata))
-    kernel = dict(name='python3', language='python', display_name='Python 3')
-    content = new_notebook(cells=cells, metadata=dict(kernelspec=kernel))
+    kernel = {'name': 'python3', 'language': 'python', 'display_name': 'Python 3'}
+    content = new_notebook(cells=cells, metadata={'kernelspec': kernel})
     make_folder(folder)
     path = Path(folder) / f'{name}.ipynb'
     try:

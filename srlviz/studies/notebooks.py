@@ -58,14 +58,14 @@ def quiet_papermill() -> None:
 
 # %% ../../nbs/09_studies/02_notebooks.ipynb #c5c12220
 LINES: Field = (lambda x: isinstance(x, str) or TEXTS[0](x), 'text, or a list of texts')
-_DATA = dict(data=TABLE)
-_OUTPUTS = dict(
-    stream=dict(name=TEXT, text=LINES),
-    error=dict(ename=TEXT, evalue=TEXT, traceback=TEXTS),
-    display_data=_DATA,
-    execute_result=_DATA,
-)
-_OUTPUT = dict(output_type=(lambda x: isinstance(x, str) and x in _OUTPUTS, f"one of {', '.join(_OUTPUTS)}"))
+_DATA = {'data': TABLE}
+_OUTPUTS = {
+    'stream': {'name': TEXT, 'text': LINES},
+    'error': {'ename': TEXT, 'evalue': TEXT, 'traceback': TEXTS},
+    'display_data': _DATA,
+    'execute_result': _DATA,
+}
+_OUTPUT = {'output_type': (lambda x: isinstance(x, str) and x in _OUTPUTS, f"one of {', '.join(_OUTPUTS)}")}
 
 
 def _check_output(o: Any, where: str) -> None:
@@ -80,24 +80,24 @@ def _check_output(o: Any, where: str) -> None:
 
 def _check_cell(cell: Any, where: str) -> None:
     "Check the fields of a cell, its attachments and its outputs."
-    check_fields(cell, dict(cell_type=TEXT, source=LINES, metadata=TABLE), where)
+    check_fields(cell, {'cell_type': TEXT, 'source': LINES, 'metadata': TABLE}, where)
     if 'attachments' in cell:
-        check_fields(cell, dict(attachments=TABLE), where)
+        check_fields(cell, {'attachments': TABLE}, where)
     if 'tags' in cell['metadata']:
-        check_fields(cell['metadata'], dict(tags=TEXTS), where)
+        check_fields(cell['metadata'], {'tags': TEXTS}, where)
     attached = cell.get('attachments', {})
     check_fields(attached, dict.fromkeys(attached, TABLE), f'{where}, attachments')
     for files in attached.values():
         check_fields(files, dict.fromkeys(files, LINES), f'{where}, attachments')
     if cell['cell_type'] != 'code':
         return
-    check_fields(cell, dict(outputs=LIST), where)
+    check_fields(cell, {'outputs': LIST}, where)
     for i, o in enumerate(cell['outputs'], 1):
         _check_output(o, f'{where}, output {i}')
 
 # %% ../../nbs/09_studies/02_notebooks.ipynb #c3ab5af0
 _VERSION_4: Field = (lambda x: is_whole(x, 4, 4), '4: open it in JupyterLab and save it')
-_FORMAT = dict(nbformat=_VERSION_4, nbformat_minor=COUNT, metadata=TABLE, cells=LIST)
+_FORMAT = {'nbformat': _VERSION_4, 'nbformat_minor': COUNT, 'metadata': TABLE, 'cells': LIST}
 
 
 def read_notebook(path: str | Path):
@@ -188,7 +188,8 @@ def offered_studies(on_fault: Callable[[str], None] | None = None) -> dict[str, 
     ------
     ValueError : if an entry point names no folder, or two packages offer studies of one name
     """
-    found, faults = {}, []
+    found = {}  # name -> paths
+    faults = []
     for point in installed('studies'):
         try:
             for path in sorted(_offered_folder(point).glob('*.ipynb')):
@@ -310,7 +311,7 @@ def _parameter(kind: str, value: ast.expr, text: str, help: str) -> dict[str, An
     "Type, default and help of a parameter; `kind` is its annotation or 'None', `text` its default as written"
     kind = kind.strip().strip('\'"')
     inferred, default = _default_of(value, text)
-    return dict(type=inferred if kind == 'None' else kind, default=default, help=help.strip())
+    return {'type': inferred if kind == 'None' else kind, 'default': default, 'help': help.strip()}
 
 # %% ../../nbs/09_studies/02_notebooks.ipynb #940b7872
 _CALLS = 'bool', 'dict', 'float', 'int', 'list', 'str', 'tuple'
@@ -381,7 +382,7 @@ def study_title(path: str | Path) -> str:
 
 def study_table(paths: list[Path], on_fault: Callable[[str], None] | None = None) -> pd.DataFrame:
     """Tabulate the parameters of some studies, as `list_studies` does for a folder."""
-    no_parameters = {'': dict(type='', default=None, help='')}
+    no_parameters = {'': {'type': '', 'default': None, 'help': ''}}
     rows = []
     for p in paths:
         try:

@@ -206,9 +206,9 @@ def plot_html(figure: dict, number: int) -> str:
 
     if isinstance(figure, dict):
         figure = {'data': [], 'layout': {}} | figure
-    check_fields(figure, dict(data=LIST, layout=TABLE), 'a plotly figure')
+    check_fields(figure, {'data': LIST, 'layout': TABLE}, 'a plotly figure')
     data, layout = figure['data'], figure['layout']
-    packed = json.dumps(unlinked(_plain_figure(dict(data=data, layout=layout)))).replace('<', '\\u003c')
+    packed = json.dumps(unlinked(_plain_figure({'data': data, 'layout': layout}))).replace('<', '\\u003c')
     height = '' if is_real(layout.get('height')) else ' style="height: 450px"'
     return f'<div class="plot" id="plot{number}"{height}></div><script type="application/json">{packed}</script>'
 

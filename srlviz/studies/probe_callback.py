@@ -49,17 +49,8 @@ def _without_last(head: nn.Module) -> nn.Module:
     return nn.Sequential(*layers[: linear[-1]]) if linear else nn.Sequential()
 
 
-def _acting_network(policy: nn.Module) -> nn.Module:
-    "The part of a policy that chooses its actions"
-    for name in ('actor', 'q_net', 'quantile_net'):  # of SAC, TD3 and their like; of DQN; of QRDQN
-        part = getattr(policy, name, None)
-        if hasattr(part, 'extract_features'):
-            return part
-    return policy  # of ARS
-
-
 def _hidden_layers(network: nn.Module) -> nn.Module | None:
-    "The layers between the features and the last layer of such a part; None if it has none of the known heads"
+    "The layers between the features and the last layer of a network that chooses actions; None if no head is known"
     if isinstance(getattr(network, 'latent_pi', None), nn.Module):  # SAC, TQC, CrossQ: hidden as a whole
         return network.latent_pi
     for name in ('mu', 'q_net', 'quantile_net', 'action_net'):  # TD3 and DDPG; DQN; QRDQN; ARS
@@ -83,7 +74,12 @@ def _features_of_policy(policy: nn.Module) -> Callable:
         hidden = policy.mlp_extractor.policy_net
         extractor = getattr(policy, 'pi_features_extractor', policy.features_extractor)
     else:
-        network = _acting_network(policy)
+        network = policy  # of ARS
+        for name in ('actor', 'q_net', 'quantile_net'):  # of SAC, TD3 and their like; of DQN; of QRDQN
+            part = getattr(policy, name, None)
+            if hasattr(part, 'extract_features'):
+                network = part
+                break
         hidden = _hidden_layers(network)
         if hidden is None:
             raise ValueError(_undecided(policy, 'has none of the networks that are known here'))
@@ -193,7 +189,8 @@ class PolicyEncoder:
     level = 'step'
 
     def __init__(self, net, layer: str | None = None):
-        self.net, self.layer = net, layer
+        self.net = net
+        self.layer = layer
 
     def fit(self, recording: Recording) -> 'PolicyEncoder':
         """Do nothing."""

@@ -228,7 +228,7 @@ def _for_steps(method: Method, recording: Recording) -> Method:
     of_steps = any(np.shape(recording[0].factors[f.name]) for f in recording.factors)
     is_of_episodes = getattr(method.cls, 'level', 'step') == 'episode' and method.instance is None
     if of_steps and is_of_episodes and method.name in REFERENCES:
-        return Method(method.name, NamedReference, dict(name=method.name), builtin=False)
+        return Method(method.name, NamedReference, {'name': method.name}, builtin=False)
     return method
 
 # %% ../../nbs/09_studies/05_quick.ipynb #56e22bc9
@@ -332,7 +332,7 @@ def probe(
     own = [*methods]
     for m in find_methods(baselines):
         methods.setdefault(m.name, m)
-    check_arguments(methods.values(), dict(seed=seed, epochs=epochs))
+    check_arguments(methods.values(), {'seed': seed, 'epochs': epochs})
     check_probing(norms, probing)  # before anything is recorded
     probing = dict(probing or {})
     if data is None and game is None:

@@ -128,17 +128,17 @@ def _annotated_type(annotation: str, item: type | None = None):
     from pydantic import AfterValidator, BeforeValidator, Field, Strict
 
     any_literal = Annotated[Any, BeforeValidator(_parse_literal)]
-    types = dict(
-        int=Annotated[int, BeforeValidator(_parse_exponent), BeforeValidator(_refuse_bool)],
-        float=Annotated[float, BeforeValidator(_refuse_bool)],
-        Path=Annotated[str, AfterValidator(_resolve)],
-        date=Annotated[str, AfterValidator(_check_date)],
-        datetime=Annotated[str, AfterValidator(_check_datetime)],
-        bool=bool,
-        str=Annotated[str, Strict()],
-        dict=Annotated[dict, BeforeValidator(_parse_literal)],
-        Any=Annotated[Any, BeforeValidator(_parse_any)],
-    )
+    types = {
+        'int': Annotated[int, BeforeValidator(_parse_exponent), BeforeValidator(_refuse_bool)],
+        'float': Annotated[float, BeforeValidator(_refuse_bool)],
+        'Path': Annotated[str, AfterValidator(_resolve)],
+        'date': Annotated[str, AfterValidator(_check_date)],
+        'datetime': Annotated[str, AfterValidator(_check_datetime)],
+        'bool': bool,
+        'str': Annotated[str, Strict()],
+        'dict': Annotated[dict, BeforeValidator(_parse_literal)],
+        'Any': Annotated[Any, BeforeValidator(_parse_any)],
+    }
     item_type = types.get(item.__name__, Any) if item else types['Any']
     types['list'] = Annotated[list[item_type], BeforeValidator(_parse_list)]
     types['tuple'] = Annotated[tuple[item_type, ...], BeforeValidator(_parse_list)]
@@ -257,20 +257,6 @@ def _object_type(value, declared: dict) -> type | None:
     return next((kind for kind in _MODULES if kind.__name__ in declared['type']), None)
 
 
-def _as_object(value, declared: dict):
-    "The Path or date that a text stands for; any other value unchanged"
-    kind = _object_type(value, declared)
-    if kind is None:
-        return value
-    return kind(value) if kind is Path else kind.fromisoformat(value)
-
-
-def _taken_by(name: str) -> str:
-    "The end of an error about a parameter that a study does not have: the studies that have it"
-    takers = [path.stem for path in sorted(studies_folder().glob('*.ipynb')) if name in study_parameters(path)]
-    return f'; {name} is a parameter of {", ".join(takers)}' if takers else ''
-
-
 def _parse_parameters(
     values: dict[str, Any], declared: dict[str, dict], study: str, inert: bool = False
 ) -> dict[str, Any]:
@@ -290,10 +276,18 @@ def _parse_parameters(
     parsed = {}
     for name, value in values.items():
         if name not in declared:
-            raise ValueError(f"{unknown(f'parameter of {study}', name, declared)}{_taken_by(name)}")
+            takers = [path.stem for path in sorted(studies_folder().glob('*.ipynb')) if name in study_parameters(path)]
+            other = f'; {name} is a parameter of {", ".join(takers)}' if takers else ''
+            raise ValueError(f"{unknown(f'parameter of {study}', name, declared)}{other}")
         try:
             value = parse_value(value, declared[name]['type'], declared[name]['default'])
-            parsed[name] = _with_own_files(inert_value(value)) if inert else _as_object(value, declared[name])
+            kind = _object_type(value, declared[name])
+            if inert:
+                parsed[name] = _with_own_files(inert_value(value))
+            elif kind is None:
+                parsed[name] = value
+            else:
+                parsed[name] = Path(value) if kind is Path else kind.fromisoformat(value)
         except ValueError as e:
             advice = ''
             if isinstance(value, (bool, int, float)) and re.search('str|Path|list|date', declared[name]['type']):
@@ -429,22 +423,6 @@ def columns() -> int:
     return shutil.get_terminal_size((110, 24)).columns
 
 # %% ../../nbs/09_studies/00_run.ipynb #39ffd4e4
-def _import_folders(source: Path, parameters: dict) -> list[str]:
-    "Folders of the caller's modules: that of their notebook, and the current one if a parameter names 'module:Class'"
-    folders = []
-    if source.parent != studies_folder().resolve():
-        folders.append(str(source.parent))
-    return [*folders, os.getcwd()] if own_names(parameters) else folders
-
-
-def _python_path() -> str:
-    "PYTHONPATH with absolute paths, since the kernel has another working directory"
-    path = os.environ.get('PYTHONPATH', '')
-    if not path:
-        return ''
-    return os.pathsep.join(map(os.path.abspath, path.split(os.pathsep)))
-
-
 _TEXT_BARS = 'import tqdm.auto as a, tqdm.asyncio as b; a.tqdm, a.trange = b.tqdm, b.trange'
 
 
@@ -454,6 +432,9 @@ def _kernel_manager(folder: Path, import_folders: list[str]):
     from jupyter_client.manager import AsyncKernelManager
 
     start_code = f'{_TEXT_BARS}; import sys; sys.path += {import_folders!r}'
+    python_path = os.environ.get('PYTHONPATH', '')
+    if python_path:  # the kernel has another working directory
+        python_path = os.pathsep.join(map(os.path.abspath, python_path.split(os.pathsep)))
     argv = [
         sys.executable,
         '-P',
@@ -465,15 +446,15 @@ def _kernel_manager(folder: Path, import_folders: list[str]):
         '--IPKernelApp.ignore_cwd=True',
         f'--IPKernelApp.exec_lines=exec({start_code!r}, {{}})',
     ]
-    env = dict(
-        OMP_WAIT_POLICY='passive',
-        TQDM_MININTERVAL='0.5',
-        TQDM_NCOLS=str(min(100, max(40, columns() - 46))),
-        TQDM_NROWS='20',
-        PYDEVD_DISABLE_FILE_VALIDATION='1',
-        OMP_NUM_THREADS=os.environ.get('OMP_NUM_THREADS', ''),
-        PYTHONPATH=_python_path(),
-    )
+    env = {
+        'OMP_WAIT_POLICY': 'passive',
+        'TQDM_MININTERVAL': '0.5',
+        'TQDM_NCOLS': str(min(100, max(40, columns() - 46))),
+        'TQDM_NROWS': '20',
+        'PYDEVD_DISABLE_FILE_VALIDATION': '1',
+        'OMP_NUM_THREADS': os.environ.get('OMP_NUM_THREADS', ''),
+        'PYTHONPATH': python_path,
+    }
     env = {k: v for k, v in env.items() if v}
     for k in 'NUMBA_CACHE_DIR', 'NUMBA_CACHE_LOCATOR_CLASSES':
         env[k] = os.environ.get(k, '')  # set even if empty, or a .numba_config.yaml in the folder would apply
@@ -482,7 +463,7 @@ def _kernel_manager(folder: Path, import_folders: list[str]):
         kernel_spec = KernelSpec(argv=argv, language='python', display_name='Python 3', env=env)
 
         def start_kernel(self, **options):
-            return super().start_kernel(**options | dict(cwd=str(folder)))
+            return super().start_kernel(**options | {'cwd': str(folder)})
 
     return ThisPython
 
@@ -585,13 +566,13 @@ def _execute(nb, target: Path, parameters: dict, cell: str, progress: bool, impo
     options = {}
     if progress:
         display = Progress(nb.cells)
-        options = dict(on_cell_start=display.start_cell, stdout_file=display, stderr_file=display)
+        options = {'on_cell_start': display.start_cell, 'stdout_file': display, 'stderr_file': display}
     path = str(target).replace('{', '{{').replace('}', '}}')  # papermill fills parameters into paths
     if parameters:
         nb.cells = [c for c in nb.cells if 'injected-parameters' not in c.metadata.get('tags', [])]
         place = next(i for i, c in enumerate(nb.cells, 1) if 'parameters' in c.metadata.get('tags', []))
-        nb.cells.insert(place, new_code_cell(cell, metadata=dict(tags=['injected-parameters'])))
-        nb.metadata.papermill = dict(default_parameters={}, parameters=parameters, version=papermill.__version__)
+        nb.cells.insert(place, new_code_cell(cell, metadata={'tags': ['injected-parameters']}))
+        nb.metadata.papermill = {'default_parameters': {}, 'parameters': parameters, 'version': papermill.__version__}
     try:
         done = papermill.execute_notebook(
             nb,
@@ -622,11 +603,6 @@ def _texts(value) -> Iterator[str]:
         yield from (text for text in {str(value), Path(value).name} if len(text) > 1)
 
 
-def _names_it(error: str, name: str) -> bool:
-    "Whether an error names a parameter: n must be, n=3, 'n', parameter n"
-    return re.search(rf"\b{name}(=| must\b| is\b| has\b|')|\bparameter {name}\b", error) is not None
-
-
 def _quotes_it(error: str, value, is_given: bool) -> int:
     "How clearly an error has a text of a value: 3 in quotation marks, 2 as a word, which a default may share by chance"
     found = 0
@@ -655,21 +631,14 @@ def blamed_parameters(error: str, values: dict[str, Any], given: Collection[str]
     error = error.partition('choices:')[0]  # what would be right
     fits = {}
     for name, value in values.items():
-        fit = _names_it(error, name) + _quotes_it(error, value, name in given)
+        # n must be, n=3, 'n', parameter n
+        is_named = re.search(rf"\b{name}(=| must\b| is\b| has\b|')|\bparameter {name}\b", error) is not None
+        fit = is_named + _quotes_it(error, value, name in given)
         fits[name] = fit + (fit > 0 and name in given)
     best = max(fits.values(), default=0)
     if best:
         return [name for name, fit in fits.items() if fit == best]
     return [name for name in given if name in values and name != 'out' and re.search(rf'\b{name}\b', source)]
-
-
-def _stopped_cell(nb) -> int:
-    "The index of the cell in which papermill stopped, or in which the kernel died"
-    for i, c in enumerate(nb.cells):
-        about = c.metadata.get('papermill', {})
-        if about.get('exception') or about.get('status') in ('running', 'failed'):
-            return i
-    return 0
 
 
 def _explain_failure(part: Path, error: str, values: dict[str, Any], given: Collection[str]) -> str:
@@ -679,7 +648,12 @@ def _explain_failure(part: Path, error: str, values: dict[str, Any], given: Coll
     from papermill.execute import ERROR_MARKER_TAG, remove_error_markers
 
     nb = remove_error_markers(nbformat.read(part, 4))
-    place = _stopped_cell(nb)
+    place = 0  # of the cell in which papermill stopped, or in which the kernel died
+    for i, c in enumerate(nb.cells):
+        about = c.metadata.get('papermill', {})
+        if about.get('exception') or about.get('status') in ('running', 'failed'):
+            place = i
+            break
     headings = [re.search(r'^#+ +(.+)$', c.source, re.M) for c in nb.cells[:place] if c.cell_type == 'markdown']
     section = ''.join(f' in the section *{h[1].strip()}*' for h in [h for h in headings if h][-1:])
     text = f'**This run stopped{section}:**\n\n{indent(error, " " * 4)}\n\n'
@@ -688,26 +662,26 @@ def _explain_failure(part: Path, error: str, values: dict[str, Any], given: Coll
     if assigned:
         text += f'Look at `{assigned}`. '
     text += 'The cells before it are done; the same command runs again, and takes what this folder has.'
-    nb.cells.insert(0, new_markdown_cell(text, metadata=dict(tags=[ERROR_MARKER_TAG])))
+    nb.cells.insert(0, new_markdown_cell(text, metadata={'tags': [ERROR_MARKER_TAG]}))
     nbformat.write(nb, part)
     return f'\n  look at {assigned}' if assigned else ''
 
 # %% ../../nbs/09_studies/00_run.ipynb #329f5b72
-def _mark_as_result(path: Path, study: str) -> None:
-    "Mark a notebook as a result, with printed text reduced and without the paths of this machine."
+def _move_result(part: Path, path: Path, study: str) -> Path:
+    """Mark a notebook as a result, with printed text reduced and without the paths of this machine, and move it.
+
+    Returns
+    -------
+    Its final path, or a new name if another file has been created there
+    """
     import nbformat
     from srlviz import __version__
 
-    nb = _collapse_streams(nbformat.read(path, 4))
+    nb = _collapse_streams(nbformat.read(part, 4))
     for key in ('input_path', 'output_path', 'environment_variables'):
         nb.metadata.get('papermill', {}).pop(key, None)
-    nb.metadata['srlviz'] = dict(study=study, version=__version__)
-    nbformat.write(nb, path)
-
-
-def _move_result(part: Path, path: Path, study: str) -> Path:
-    "Move a notebook to its final path, or to a new name if another file has been created there; return its path."
-    _mark_as_result(part, study)
+    nb.metadata['srlviz'] = {'study': study, 'version': __version__}
+    nbformat.write(nb, part)
     try:
         _check_free(path, study)
     except FileExistsError:
@@ -736,8 +710,10 @@ def _run_in(out: Path, study: str, nb, source: Path, parameters: dict, declared:
         _check_free(path, study, source)
     with _temporary_notebook(out, study) as part:
         try:
-            cell = _parameters_cell(parameters, declared)
-            _execute(nb, part, parameters, cell, progress, _import_folders(source, parameters))
+            import_folders = [str(source.parent)] if source.parent != studies_folder().resolve() else []
+            if own_names(parameters):  # 'module:Class' of the caller
+                import_folders.append(os.getcwd())
+            _execute(nb, part, parameters, _parameters_cell(parameters, declared), progress, import_folders)
         except Exception as e:
             values = {name: parameters.get(name, about['default']) for name, about in declared.items()}
             raise _failure_error(part, failed, study, e, values, parameters) from None

@@ -128,21 +128,17 @@ def _raise_too_slow(*_):
     raise _TooSlow
 
 
-def _line_of(error: BaseException) -> int | None:
-    "The line of the cell at which an error arose"
-    if isinstance(error, SyntaxError):
-        return error.lineno
-    line, step = None, error.__traceback__
-    while step is not None:
-        if step.tb_frame.f_code.co_filename.startswith('<ipython-input'):
-            line = step.tb_lineno
-        step = step.tb_next
-    return line
-
-
 def error_text(error: BaseException) -> str:
     "An error in one line, with the line of the cell"
-    line = _line_of(error)
+    if isinstance(error, SyntaxError):
+        line = error.lineno
+    else:
+        line = None  # of the cell, at which the error arose
+        step = error.__traceback__
+        while step is not None:
+            if step.tb_frame.f_code.co_filename.startswith('<ipython-input'):
+                line = step.tb_lineno
+            step = step.tb_next
     try:
         message = error.msg if isinstance(error, SyntaxError) else str(error)
         lines = str(message).strip().splitlines()

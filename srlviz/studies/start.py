@@ -91,20 +91,25 @@ class Gallery(anywidget.AnyWidget):
 
     _esm = script('gallery.js')
     _css = sheet('gallery.css')
-    tiles, shown, pictured = (traitlets.List().tag(sync=True) for _ in range(3))
-    picked, columns = traitlets.Int(-1).tag(sync=True), traitlets.Int(SHEET_COLUMNS).tag(sync=True)
-    size, pictures = traitlets.List([*PICTURE]).tag(sync=True), traitlets.Bytes(b'').tag(sync=True)
+    tiles = traitlets.List().tag(sync=True)
     sentences = traitlets.Bool(False).tag(sync=True)
+    shown = traitlets.List().tag(sync=True)
+    picked = traitlets.Int(-1).tag(sync=True)
+    pictures = traitlets.Bytes(b'').tag(sync=True)
+    columns = traitlets.Int(SHEET_COLUMNS).tag(sync=True)
+    size = traitlets.List([*PICTURE]).tag(sync=True)
+    pictured = traitlets.List().tag(sync=True)
     height = traitlets.Int(560).tag(sync=True)
-    label, empty = traitlets.Unicode('').tag(sync=True), traitlets.Unicode('nothing matches').tag(sync=True)
+    label = traitlets.Unicode('').tag(sync=True)
+    empty = traitlets.Unicode('nothing matches').tag(sync=True)
 
 # %% ../../nbs/09_studies/11_start.ipynb #b3795618
-_LEGENDS = dict(  # tab -> what its pictures show, where this is not to be seen
-    representations='Pictures: the codes of an example over time, or the state of a memory; blue is low, red high.',
-    questions='Pictures: scores of an example in blue, of constant, random and raw codes in gray, of the true state in '
-    'black; about agents and memories a bar for each target, and chance in gray.',
-)
-_OPEN = dict(worlds='pong', representations='GRU', questions='probe')  # the first card of each tab
+_LEGENDS = {  # tab -> what its pictures show, where this is not to be seen
+    'representations': 'Pictures: the codes of an example over time, or the state of a memory; blue is low, red high.',
+    'questions': 'Pictures: scores of an example in blue, of constant, random and raw codes in gray, of the true state '
+    'in black; about agents and memories a bar for each target, and chance in gray.',
+}
+_OPEN = {'worlds': 'pong', 'representations': 'GRU', 'questions': 'probe'}  # the first card of each tab
 
 
 class StartPage(Explorer):
@@ -123,7 +128,9 @@ class StartPage(Explorer):
     opened : the explorer that is open, or None
     """
 
-    tab, entry, search = traitlets.Unicode(TABS[0]), traitlets.Unicode(''), traitlets.Unicode('')
+    tab = traitlets.Unicode(TABS[0])
+    entry = traitlets.Unicode('')
+    search = traitlets.Unicode('')
     opened = traitlets.Any(None)
     guide = (
         'Press a picture to read its card, and Open to see it on sample data; the search reads the cards, such as '
@@ -141,8 +148,8 @@ class StartPage(Explorer):
     ):
         super().__init__(interactive)
         self.explore = explore
-        self.tabs = W.ToggleButtons(options=[(pretty(t), t) for t in TABS], style=dict(button_width='auto'))
-        self.field = W.Text(placeholder='search the cards', layout=dict(width='220px'), tooltip='words of the cards')
+        self.tabs = W.ToggleButtons(options=[(pretty(t), t) for t in TABS], style={'button_width': 'auto'})
+        self.field = W.Text(placeholder='search the cards', layout={'width': '220px'}, tooltip='words of the cards')
         self.field.add_class('srlviz-search')
         self.list = Gallery()
         self.found = SafeHTML()
@@ -191,37 +198,6 @@ class StartPage(Explorer):
         self.list.picked = self.names.index(self.entry) if self.entry else -1
         self.status.value = ''
         self.close_entry()
-        self._show_card()
-
-    def _on_picked(self, change):
-        if change['new'] >= 0 and self.names[change['new']] != self.entry:
-            self.entry = self.names[change['new']]
-
-    def _list_entries(self):
-        pictured = [*shipped_gallery()[self.tab]]
-        with self.list.hold_sync():
-            self.list.shown, self.list.picked = [], -1
-            self.list.tiles = [(name, kind, sentence(self.tab, name)) for name, kind in entries(self.tab)]
-            self.list.pictured = [pictured.index(name) if name in pictured else -1 for name in self.names]
-            self.list.pictures = picture_sheet(self.tab)
-            self.list.sentences = self.tab != 'worlds'
-            self.list.label = self.tab
-        self._find()
-
-    def _find(self):
-        self.list.shown, counts = [*range(len(self.names))], _LEGENDS.get(self.tab, '')
-        if self.search:
-            self.list.shown = [self.names.index(name) for name in find_entries(self.tab, self.search)]
-            counts = ', '.join(f'{len(find_entries(t, self.search))} of {len(entries(t))} {t}' for t in TABS)
-        self.found.show_message(counts)
-
-    def _first(self) -> str:
-        "The entry whose card is shown first: of a search the first that it finds"
-        if not self.search:
-            return _OPEN[self.tab]
-        return self.names[self.list.shown[0]] if self.list.shown else ''
-
-    def _show_card(self):
         self.open_button.disabled = not self.entry
         self.open_button.description = f'Open {self.entry}'.rstrip()
         if not self.entry:
@@ -232,8 +208,38 @@ class StartPage(Explorer):
         with busy(self.status, 'building the card'):
             for section in card(self.tab, self.entry):
                 sections.append(section)
-                self.card.value = card_html(self.entry, kind, sections)
+                self.card.value = card_html(self.entry, kind, sections)  # what is known at once is shown at once
         self.status.value = ''
+
+    def _on_picked(self, change):
+        if change['new'] >= 0 and self.names[change['new']] != self.entry:
+            self.entry = self.names[change['new']]
+
+    def _list_entries(self):
+        pictured = [*shipped_gallery()[self.tab]]
+        with self.list.hold_sync():
+            self.list.shown = []
+            self.list.picked = -1
+            self.list.tiles = [(name, kind, sentence(self.tab, name)) for name, kind in entries(self.tab)]
+            self.list.pictured = [pictured.index(name) if name in pictured else -1 for name in self.names]
+            self.list.pictures = picture_sheet(self.tab)
+            self.list.sentences = self.tab != 'worlds'
+            self.list.label = self.tab
+        self._find()
+
+    def _find(self):
+        self.list.shown = [*range(len(self.names))]
+        words = _LEGENDS.get(self.tab, '')
+        if self.search:
+            self.list.shown = [self.names.index(name) for name in find_entries(self.tab, self.search)]
+            words = ', '.join(f'{len(find_entries(t, self.search))} of {len(entries(t))} {t}' for t in TABS)
+        self.found.show_message(words)
+
+    def _first(self) -> str:
+        "The entry whose card is shown first: of a search the first that it finds"
+        if not self.search:
+            return _OPEN[self.tab]
+        return self.names[self.list.shown[0]] if self.list.shown else ''
 
     def open_entry(self) -> Explorer:
         """Open the chosen entry on sample data, in the place of the cards, and return the explorer."""
@@ -262,7 +268,8 @@ class StartPage(Explorer):
         """Draw the static form: the pictures of all tabs; of a task that of its first difficulty, without variants."""
         groups = {}
         for tab in TABS:
-            known, kinds = pictures(tab), dict(entries(tab))
+            known = pictures(tab)
+            kinds = dict(entries(tab))
             names = {}  # in the gallery -> of the picture
             for name in known:
                 if kinds.get(name) == 'task':

@@ -34,7 +34,7 @@ from ..core.views.cameras import pick_camera
 
 # %% ../../nbs/09_studies/10_start_cards.ipynb #074e6032
 TABS = ('worlds', 'representations', 'questions')
-_NEEDS = dict(codes='about codes', encoder='about an encoder', agent='about an agent', memory='about a memory')
+_NEEDS = {'codes': 'about codes', 'encoder': 'about an encoder', 'agent': 'about an agent', 'memory': 'about a memory'}
 
 
 @cache
@@ -58,10 +58,6 @@ def _sentences(room: str) -> dict[str, str]:
     return found
 
 
-def _world_kind(world) -> str:
-    return getattr(world, 'kind', 'world')
-
-
 @cache
 def entries(tab: str) -> tuple[tuple[str, str], ...]:
     """List the entries of a tab: name and kind.
@@ -71,7 +67,7 @@ def entries(tab: str) -> tuple[tuple[str, str], ...]:
     ValueError : if `tab` is none of `TABS`
     """
     if tab == 'worlds':
-        found = [(name, _world_kind(world)) for name, world in _worlds().items()]
+        found = [(name, getattr(world, 'kind', 'world')) for name, world in _worlds().items()]
         return tuple(sorted(found, key=lambda entry: (entry[1] != 'world', entry[1], entry[0])))
     if tab == 'representations':
         kinds = {name: f'variant of {spell_method(owner)}' for name, owner in _variant_classes().items()}
@@ -85,18 +81,16 @@ def entries(tab: str) -> tuple[tuple[str, str], ...]:
 # %% ../../nbs/09_studies/10_start_cards.ipynb #2c14139b
 def sentence(tab: str, name: str) -> str:
     """Say in one sentence what an entry is, without the marks of code in a docstring."""
-    return _docstring_sentence(tab, name).replace('`', '')
-
-
-def _docstring_sentence(tab: str, name: str) -> str:
     kind = dict(entries(tab))[name]
     if kind == 'task':
-        return _sentences('envs')[name.rpartition('-')[0]]
-    if tab == 'worlds':
-        return first_sentence(type(_worlds()[name]).__doc__)
-    if tab == 'questions':
-        return first_sentence(questions()[name].__doc__)
-    return _sentences('memories' if kind == 'memory' else 'encoders')[name]
+        found = _sentences('envs')[name.rpartition('-')[0]]
+    elif tab == 'worlds':
+        found = first_sentence(type(_worlds()[name]).__doc__)
+    elif tab == 'questions':
+        found = first_sentence(questions()[name].__doc__)
+    else:
+        found = _sentences('memories' if kind == 'memory' else 'encoders')[name]
+    return found.replace('`', '')
 
 # %% ../../nbs/09_studies/10_start_cards.ipynb #a5ffb8bf
 class Section(NamedTuple):
@@ -115,7 +109,7 @@ class Section(NamedTuple):
 # %% ../../nbs/09_studies/10_start_cards.ipynb #c9566601
 def _world_card(name: str) -> Iterator[Section]:
     world = _worlds()[name]
-    yield Section(text=sentence('worlds', name), facts=dict(recorded=f'in {world.unit}'))
+    yield Section(text=sentence('worlds', name), facts={'recorded': f'in {world.unit}'})
     conditions = [(name, condition.label) for name, condition in world.conditions.items()]
     if conditions:
         yield Section('Conditions', table=pd.DataFrame(conditions, columns=['condition', 'label']))
@@ -139,10 +133,10 @@ class _Compared(NamedTuple):
     of: str  # what a mean is taken over
 
 
-_LANDING = dict(data='2000 flights, paper protocol', protocol='mlp')
+_LANDING = {'data': '2000 flights, paper protocol', 'protocol': 'mlp'}
 _COMPARED = (
-    _Compared('atari', 'f1', 'all', dict(norm='none', data='random'), 'games'),
-    _Compared('atari', 'accuracy', 'all', dict(norm='none', data='random'), 'games'),
+    _Compared('atari', 'f1', 'all', {'norm': 'none', 'data': 'random'}, 'games'),
+    _Compared('atari', 'accuracy', 'all', {'norm': 'none', 'data': 'random'}, 'games'),
     _Compared('landing', 'mse', 'targets', _LANDING, ''),
     _Compared('landing', 'mse', 'all', _LANDING, ''),
     _Compared('popgym', 'mmer', 'all', {}, 'tasks'),
@@ -182,7 +176,7 @@ def paper_beside_ours(method: str) -> pd.DataFrame:
     for compared in _COMPARED:
         theirs = _by_task(paper, paper_name(method), compared, {})
         own = _by_task(ours, method, compared, compared.ours)
-        both = pd.DataFrame(dict(paper=theirs['value'], srlviz=own['value'], steps=own['steps']))
+        both = pd.DataFrame({'paper': theirs['value'], 'srlviz': own['value'], 'steps': own['steps']})
         both = both.dropna() if both.notna().all(axis=1).any() else both
         for target, rows in both.groupby('target', sort=False):
             label = metric_label(compared.metric) + (f', {target}' if compared.study == 'landing' else '')
@@ -199,7 +193,8 @@ def layer_table(modules: Mapping) -> pd.DataFrame:
     ----------
     modules : name -> module
     """
-    rows, seen = [], set()
+    rows = []
+    seen = set()  # modules
     for name, module in modules.items():
         for part, layer in module.named_modules(memo=seen, prefix=name.rstrip('_')):  # each once
             weights = list(layer.parameters(recurse=False))
@@ -229,25 +224,22 @@ def _built(name: str) -> tuple[object, str]:
         return quick.fit(recording['fit'] if of_sensors else recording), 'with the small settings of `quick`'
 
 
-def _encoder_facts(encoder, arguments: Mapping) -> dict[str, str]:
-    inputs = getattr(encoder, 'inputs', None) or 'frames'
-    per = 'step' if getattr(encoder, 'level', 'step') == 'step' else 'episode or window'
-    codes = f'{encoder.n_codes} codes' if hasattr(encoder, 'n_codes') else 'codes, as many as the data has statistics,'
-    facts = dict(reads=inputs.replace('+', ' and '), gives=f'{codes} for each {per}')
-    if getattr(encoder, 'supervised', False):
-        facts['supervised'] = 'it sees the factors in training'
-    if arguments:
-        facts['variant'] = ', '.join(f'{k}={v!r}' for k, v in arguments.items())
-    return facts
-
-
 def _encoder_card(name: str) -> Iterator[Section]:
     from torch import nn
 
     from srlviz.studies.methods import find_method
 
     method = find_method(name)
-    yield Section(facts=_encoder_facts(method.make(), method.arguments))
+    planned = method.make()
+    inputs = getattr(planned, 'inputs', None) or 'frames'
+    per = 'step' if getattr(planned, 'level', 'step') == 'step' else 'episode or window'
+    codes = f'{planned.n_codes} codes' if hasattr(planned, 'n_codes') else 'codes, as many as the data has statistics,'
+    facts = {'reads': inputs.replace('+', ' and '), 'gives': f'{codes} for each {per}'}
+    if getattr(planned, 'supervised', False):
+        facts['supervised'] = 'it sees the factors in training'
+    if method.arguments:
+        facts['variant'] = ', '.join(f'{k}={v!r}' for k, v in method.arguments.items())
+    yield Section(facts=facts)
     encoder, note = _built(name)
     modules = {k: v for k, v in vars(encoder).items() if isinstance(v, nn.Module)}
     yield from _layer_sections(modules, note)
@@ -263,12 +255,14 @@ def _encoder_card(name: str) -> Iterator[Section]:
 def _layer_sections(modules: Mapping, note: str = '') -> Iterator[Section]:
     table = layer_table(modules)
     n = f'{table["parameters"].sum():,}' + (f', {note}' if note else '')
-    yield Section('Size', facts=dict(parameters=n))
+    yield Section('Size', facts={'parameters': n})
     if len(table):
         yield Section('Layers', table=table)
 
 # %% ../../nbs/09_studies/10_start_cards.ipynb #808a6b9c
-_N_IN, _N_HIDDEN = 6, 32  # of a memory that opens untrained
+# of a memory that opens untrained
+_N_IN = 6
+_N_HIDDEN = 32
 
 
 @cache
@@ -294,12 +288,12 @@ def _opened_memory(name: str):
     path = agent_file(name)
     if path is None:
         memory = catalog_class('memories', name)(_N_IN, _N_HIDDEN)
-        return memory, dict(memory=memory), 'untrained', f'{memory.n_in} inputs at each step'
+        return memory, {'memory': memory}, 'untrained', f'{memory.n_in} inputs at each step'
     from srlviz.agents.player import load_policy
 
     agent = load_policy(path)
     network = agent.network_
-    parts = dict(inward=network.inward, memory=network.memory)
+    parts = {'inward': network.inward, 'memory': network.memory}
     reads = f'{network.n_in} inputs at each step, of which a layer makes {network.memory.n_in} of the memory'
     gains = '' if name == 'MLP' else ', where it gains most over no memory'
     return network.memory, parts, f'of an agent trained on {agent.task}{gains}', reads
@@ -329,16 +323,12 @@ def _representation_card(name: str) -> Iterator[Section]:
     yield from _memory_card(name) if is_memory else _encoder_card(name)
 
 # %% ../../nbs/09_studies/10_start_cards.ipynb #82c476cc
-_SUBJECTS = dict(
-    codes='codes, one array for each episode, and the recording with its factors',
-    encoder='a fitted encoder or a function of observations; no recording',
-    agent='an agent with a memory, and episodes that it played',
-    memory='a memory: a torch module, or its class',
-)
-
-
-def _range_words(low: float, high: float) -> str:
-    return f'{"−∞" if np.isinf(low) else f"{low:g}"} to {"∞" if np.isinf(high) else f"{high:g}"}'
+_SUBJECTS = {
+    'codes': 'codes, one array for each episode, and the recording with its factors',
+    'encoder': 'a fitted encoder or a function of observations; no recording',
+    'agent': 'an agent with a memory, and episodes that it played',
+    'memory': 'a memory: a torch module, or its class',
+}
 
 
 def _question_card(name: str) -> Iterator[Section]:
@@ -349,11 +339,13 @@ def _question_card(name: str) -> Iterator[Section]:
     for m in question.metrics.values():
         unit = f' {m.unit}' if m.unit else ''
         chance = {None: '', 'permuted': 'measured'}.get(m.chance, m.chance)
-        rows.append((m.label, _range_words(m.low, m.high) + unit, m.better, str(chance)))
+        low = '−∞' if np.isinf(m.low) else f'{m.low:g}'
+        high = '∞' if np.isinf(m.high) else f'{m.high:g}'
+        rows.append((m.label, f'{low} to {high}{unit}', m.better, str(chance)))
     yield Section('Metrics', table=pd.DataFrame(rows, columns=['metric', 'range', 'better', 'chance']))
 
 
-_CARDS = dict(worlds=_world_card, representations=_representation_card, questions=_question_card)
+_CARDS = {'worlds': _world_card, 'representations': _representation_card, 'questions': _question_card}
 
 
 def card(tab: str, name: str) -> Iterator[Section]:

@@ -69,8 +69,12 @@ class _TrialLoop:
     "Submits trials to workers and collects how they end; `todo` maps keys to parameters."
 
     def __init__(self, folder, study, trial, todo, bar, tables, retry_before):
-        self.folder, self.study, self.trial = folder, study, trial
-        self.todo, self.bar, self.tables = todo, bar, tables
+        self.folder = folder
+        self.study = study
+        self.trial = trial
+        self.todo = todo
+        self.bar = bar
+        self.tables = tables
         self.retry_before = retry_before
         self.sweep = uuid.uuid4().hex[:12]
         self.waiting = deque(todo)
@@ -137,12 +141,6 @@ class SweepResult:
         counts = ', '.join(f'{n} {status}' for status, n in self.runs['status'].value_counts().items())
         trials = f'{len(self.runs)} trial{"s" * (len(self.runs) != 1)}'
         return f"SweepResult: {trials} ({counts or 'none'}), {len(self.scores)} scores, in {self.folder}"
-
-    def _print_failed(self) -> None:
-        for _, r in self.failed.head(10).iterrows():
-            print(f"failed: {trial_name(self.runs, r)}: {r['error']:.200}  (trials/{r['key']}/result.json)")
-        if len(self.failed) > 10:
-            print(f"... and {len(self.failed) - 10} more; see runs.csv")
 
 # %% ../../nbs/09_studies/07_sweep.ipynb #2a0dd8ec
 def trial_name(runs: pd.DataFrame, row: pd.Series) -> str:
@@ -214,7 +212,10 @@ def sweep(
     if len(found.failed) and not (runs['status'] == 'done').any():
         raise StudyError(f"all trials failed; the first: {found.failed.iloc[0]['error']}")
     if progress:
-        found._print_failed()
+        for _, r in found.failed.head(10).iterrows():
+            print(f"failed: {trial_name(found.runs, r)}: {r['error']:.200}  (trials/{r['key']}/result.json)")
+        if len(found.failed) > 10:
+            print(f"... and {len(found.failed) - 10} more; see runs.csv")
     return found
 
 

@@ -96,7 +96,8 @@ def _plain_values(study: Study, name: str, values) -> list:
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
         raise ValueError(f"{name} of the grid must be a list of values, such as [{values!r:.80}]")
     if isinstance(values, (set, frozenset)):
-        values = sorted(values, key=_set_order)
+        # numbers first, then text
+        values = sorted(values, key=lambda v: (isinstance(v, str), v if isinstance(v, (str, int, float)) else repr(v)))
     values = values.tolist() if isinstance(values, np.ndarray) and values.ndim else list(values)
     if not values:
         raise ValueError(f"{name} of the grid is an empty list: give at least one value, or leave it out")
@@ -104,11 +105,6 @@ def _plain_values(study: Study, name: str, values) -> list:
         return [inert_value(v) for v in values]
     except ValueError as e:
         raise ValueError(f"parameter {name} of {study.name} {e}") from None
-
-
-def _set_order(value) -> tuple:
-    "Sort key of the values of a set: numbers first, then text"
-    return isinstance(value, str), value if isinstance(value, (str, int, float)) else repr(value)
 
 
 def _plain_grid(study: Study, grid) -> list[dict[str, list]]:

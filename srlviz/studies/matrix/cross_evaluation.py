@@ -38,7 +38,9 @@ def _setting(world: str, table: Mapping, n: int = 0) -> Setting:
     kinds = table.get('kinds') or {}
     if kinds:
         columns['about'] = [Factor(name, kind=FACTOR_KINDS.get(kind, kind)) for name, kind in kinds.items()]
-    return find_setting(world, columns, **(dict(n=n) if n and not is_rows(world) else {}))
+    if n and not is_rows(world):
+        return find_setting(world, columns, n=n)
+    return find_setting(world, columns)
 
 
 def world_grids(worlds: Sequence[str], table: Mapping | None = None) -> list[dict[str, list]]:
@@ -67,10 +69,10 @@ def world_grids(worlds: Sequence[str], table: Mapping | None = None) -> list[dic
                 f"the worlds {called[name]!r:.80} and {world!r:.80} are both called {name!r:.80}; rename one"
             )
         called[name] = world
-    grids = [dict(world=of_names)] if of_names else []
-    return grids + ([dict(world=of_paths, table=[table])] if of_paths else [])
+    grids = [{'world': of_names}] if of_names else []
+    return grids + ([{'world': of_paths, 'table': [table]}] if of_paths else [])
 
-
+# %% ../../../nbs/09_studies/matrix/02_cross_evaluation.ipynb #0dcfee7a
 def cross_trial(
     *,
     world: str,
@@ -118,21 +120,23 @@ def cross_trial(
             budget=epochs,
             inputs=inputs,
         )
-        scores, reasons = results.scores, {question: text for (_, _, question), text in results.reasons.items()}
+        scores = results.scores
+        reasons = {question: text for (_, _, question), text in results.reasons.items()}
     except ValueError as e:  # it cannot be encoded
         cause = e.__cause__ or e
         if isinstance(cause, RuntimeError) and not isinstance(cause, NotImplementedError):
             raise  # such as too little memory: the trial failed, and may be tried again
-        results, scores = None, pd.DataFrame(columns=SCORE_COLUMNS)
+        results = None
+        scores = pd.DataFrame(columns=SCORE_COLUMNS)
         reasons = dict.fromkeys(asked, str(cause))
     if results and results.answers:
         save_answers([*results.answers.values()], Path(out) / 'answers.npz')
-    about = dict(reasons=reasons, world=setting.name, representation=name)
     scores = check_scores(scores)
-    scores.attrs = about | dict(seconds=time.process_time() - started)
+    seconds = time.process_time() - started
+    scores.attrs = {'reasons': reasons, 'world': setting.name, 'representation': name, 'seconds': seconds}
     return scores
 
-
+# %% ../../../nbs/09_studies/matrix/02_cross_evaluation.ipynb #c77bc497
 def _check_cross(p):
     _setting(p['world'], p['table'])
     if ':' in p['representation']:

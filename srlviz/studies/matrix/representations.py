@@ -52,7 +52,8 @@ class OnNumbers:
     """
 
     def __init__(self, encoder, seed: int = 0):
-        self.encoder, self.seed = encoder, seed
+        self.encoder = encoder
+        self.seed = seed
 
     @property
     def level(self) -> str:
@@ -75,7 +76,7 @@ class OnNumbers:
             rows = self.pca_.encode(recording, progress=False)
         else:
             rows = [np.asarray(next(iter(e.obs.values())), np.float32).reshape(len(e), -1) for e in recording]
-        episodes = [e.replace(obs=dict(sensors=x)) for e, x in zip(recording, rows)]
+        episodes = [e.replace(obs={'sensors': x}) for e, x in zip(recording, rows)]
         return recording.replace(episodes=episodes)
 
     def encode(self, recording: Recording, progress: bool = True) -> list[np.ndarray]:
@@ -108,7 +109,9 @@ class FactorColumns:
 
     def fit(self, table: pd.DataFrame):
         """Learn scales, values and intervals from a table of factors."""
-        self.scales_, self.values_, self.edges_ = {}, {}, {}
+        self.scales_ = {}
+        self.values_ = {}
+        self.edges_ = {}
         for name in table:
             column = table[name]
             if pd.api.types.is_numeric_dtype(column):
@@ -137,7 +140,8 @@ class _Reader(nn.Module):
 
     def __init__(self, memory: nn.Module, n_features: int, n_out: int):
         super().__init__()
-        self.memory, self.head = memory, nn.Linear(n_features, n_out)
+        self.memory = memory
+        self.head = nn.Linear(n_features, n_out)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         starts = torch.zeros(x.shape[:2], dtype=torch.bool)
@@ -188,7 +192,8 @@ class MemoryStates(Parameters):
             raise unknown('target', self.target, TARGETS)
         fit, valid = fit_splits(recording)
         rows = np.concatenate([self._rows(e) for e in fit])
-        self.mean_, self.scale_ = rows.mean(0), np.where(varying_columns(rows), rows.std(0), np.inf)
+        self.mean_ = rows.mean(0)
+        self.scale_ = np.where(varying_columns(rows), rows.std(0), np.inf)
         memory = deepcopy(self.memory) if isinstance(self.memory, nn.Module) else self.memory
         self.memory_ = as_memory(memory, rows.shape[1], self.n_codes, self.seed)
         if self.target != 'nothing':
@@ -227,7 +232,8 @@ class MemoryStates(Parameters):
 
         The last sequence of an episode is filled with rows of 0, of which nothing is known.
         """
-        inputs, targets = [], []
+        inputs = []
+        targets = []
         for episode in recording:
             x = self._scaled(episode)
             if factors is None:
@@ -267,7 +273,8 @@ def moment_codes(encoder, setting: Setting, recording: Recording) -> list[np.nda
         return moment_codes(encoder.encoder, setting, encoder.numbers(recording))
     if getattr(encoder, 'level', 'step') == 'step':
         return [np.asarray(codes)[:: setting.every] for codes in encode(encoder, recording, progress=False)]
-    runs, counts = [], []
+    runs = []  # (episode, first step, last step) of each window
+    counts = []  # of the windows of each episode
     for i, n in enumerate(recording.lengths):
         ends = range(0, n, setting.every)
         runs += [(i, max(0, t - setting.length + 1), t) for t in ends]
@@ -293,7 +300,8 @@ class TrueState:
     A number is there as its value and as its intervals, so that its classes can be read by a linear head, too.
     """
 
-    level, supervised = 'step', True
+    level = 'step'
+    supervised = True
 
     def fit(self, recording: Recording):
         """Learn the scales of numbers, their intervals (from the split 'probe'), and the values of categories."""
@@ -342,8 +350,14 @@ def _window_statistics(setting, recording, budget):
 
 def _supervised(setting, recording, budget):
     if _has_frames(recording):
-        options = dict(n_codes=_N_CODES, epochs=budget.epochs, seed=budget.seed, progress=False)
-        return Supervised(shrink=_shrink(recording), n_classes=None, **options)
+        return Supervised(
+            shrink=_shrink(recording),
+            n_classes=None,
+            n_codes=_N_CODES,
+            epochs=budget.epochs,
+            seed=budget.seed,
+            progress=False,
+        )
     return OnNumbers(MemoryStates(target='factors', epochs=2 * budget.epochs, seed=budget.seed))
 
 
@@ -366,16 +380,16 @@ def _belief(setting, recording, budget):
     return _PlainBelief()
 
 
-REFERENCES = dict(  # name -> function (setting, recording, budget) that makes the encoder
-    constant=_constant,
-    clock=_clock,
-    random=_random,
-    raw=_raw,
-    window_statistics=_window_statistics,
-    supervised=_supervised,
-    true_state=_true_state,
-    belief=_belief,
-)
+REFERENCES = {  # name -> function (setting, recording, budget) that makes the encoder
+    'constant': _constant,
+    'clock': _clock,
+    'random': _random,
+    'raw': _raw,
+    'window_statistics': _window_statistics,
+    'supervised': _supervised,
+    'true_state': _true_state,
+    'belief': _belief,
+}
 
 # %% ../../../nbs/09_studies/matrix/01_representations.ipynb #1ddc96ff
 def shipped_agent(setting: Setting):
@@ -403,15 +417,14 @@ def _named(name: str, setting: Setting, recording: Recording, budget: Budget):
     method = find_method(name)
     if method.cls is Majority:  # reads nothing
         return Majority()
-    options = dict(n_codes=_N_CODES, epochs=budget.epochs, seed=budget.seed, progress=False)
+    options = {'n_codes': _N_CODES, 'epochs': budget.epochs, 'seed': budget.seed, 'progress': False}
     reads = str(getattr(method.make(), 'inputs', 'frames'))
     if 'frames' in reads:
         if reads != 'frames' or not _has_frames(recording):
             raise ValueError(
                 f"{name} reads {reads.replace('+', ' and ')}; {setting.name} has {', '.join(recording[0].obs)}"
             )
-        options |= dict(shrink=_shrink(recording), pool=None)
-        return method.make(**options)
+        return method.make(shrink=_shrink(recording), pool=None, **options)
     length = recording.lengths[recording.split != 'twins'].mean()
     return OnNumbers(method.make(windows=max(1, int(length) // 50), **options), budget.seed)
 
@@ -447,7 +460,7 @@ def check_representation(representation) -> None:
     if isinstance(representation, (list, tuple)) and not code_arrays(representation, gaps=True):
         raise ValueError("codes are one array (T, n_codes) for each episode; got an empty list")
 
-
+# %% ../../../nbs/09_studies/matrix/01_representations.ipynb #263c5504
 def fitted(
     representation, setting: Setting, recording: Recording, budget: Budget = Budget(), refit: bool | None = None
 ):
@@ -472,8 +485,8 @@ def fitted(
         encoder = _named(representation, setting, recording, budget)
     elif callable(getattr(representation, 'initial_state', None)):  # some memories have `encode`, too
         target = 'nothing' if refit is False else 'next row'
-        options = dict(memory=representation, target=target, epochs=2 * budget.epochs, seed=budget.seed)
-        encoder = OnNumbers(MemoryStates(**options))
+        states = MemoryStates(memory=representation, target=target, epochs=2 * budget.epochs, seed=budget.seed)
+        encoder = OnNumbers(states)
     elif callable(getattr(representation, 'encode', None)):
         if refit is False or refit is None and is_fitted(representation):
             return representation
@@ -506,7 +519,11 @@ class AtMoments:
     def __init__(
         self, what, setting: Setting, data: Mapping[str, Recording], budget: Budget, refit: bool | None = None
     ):
-        self.what, self.setting, self.data, self.budget, self.refit = what, setting, data, budget, refit
+        self.what = what
+        self.setting = setting
+        self.data = data
+        self.budget = budget
+        self.refit = refit
 
     def __deepcopy__(self, memo):
         "Share the representation, of which `fitted` makes a copy where it is trained"
@@ -539,7 +556,9 @@ class NamedReference:
     level = 'step'
 
     def __init__(self, name: str, epochs: int = 15, seed: int = 0):
-        self.name, self.epochs, self.seed = name, epochs, seed
+        self.name = name
+        self.epochs = epochs
+        self.seed = seed
         self.uses = [cls for memory, cls in catalog('memories').items() if same_name(memory, name)]  # for its recipe
 
     @staticmethod

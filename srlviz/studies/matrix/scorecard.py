@@ -105,7 +105,7 @@ def scorecard(
         raise ValueError(f"refit is True, False or None; got {refit!r:.80}")
     one = isinstance(worlds, (str, Setting, Recording)) or not isinstance(worlds, (list, tuple))
     worlds = _read_worlds([worlds] if one else worlds, columns)
-    settings = [find_setting(world, **({} if n is None else dict(n=n))) for world in worlds]
+    settings = [find_setting(world) if n is None else find_setting(world, n=n) for world in worlds]
     if not settings or len({s.name for s in settings}) < len(settings):
         raise ValueError(f"worlds: at least one, each with a name of its own; got {[s.name for s in settings]}")
     for known in references:
@@ -128,8 +128,10 @@ def scorecard(
     name = _checked_name(name or representation_name(representation))
     if isinstance(representation, str) and representation == name:
         references = [r for r in references if r != name]
-    wanted, name = name, unique_name(name, references)
-    seed, epochs = check_whole(seed, 'seed'), check_whole(epochs, 'epochs', 1)
+    wanted = name
+    name = unique_name(name, references)
+    seed = check_whole(seed, 'seed')
+    epochs = check_whole(epochs, 'epochs', 1)
     data = Lazy({s.name: partial(s.data, seed) for s in settings})
     moments = Lazy({s.name: partial(_moments, s, data) for s in settings})
     rows = {name: representation} | {row: row for row in REFERENCE_ROWS if row in references}
@@ -153,10 +155,11 @@ def scorecard(
         progress=progress,
         study='scorecard',
     )
-    for task in results.notes if name != wanted else ():
-        results.notes[task].append(f'{name} is the representation; the reference row is called {wanted}')
+    if name != wanted:
+        for notes in results.notes.values():
+            notes.append(f'{name} is the representation; the reference row is called {wanted}')
     for s in settings:
-        about = results.about['recordings'].get(s.name, dict(rows={}, episodes={}, factors=[]))
+        about = results.about['recordings'].get(s.name, {'rows': {}, 'episodes': {}, 'factors': []})
         results.about['recordings'][s.name] = _about_world(s, results.recordings.get(s.name)) | about
     inputs = {task: about['inputs'] for task, about in results.about['recordings'].items()}
     return replace(results, scores=results.scores.assign(inputs=results.scores['task'].map(inputs)))
@@ -168,9 +171,18 @@ def _moments(setting: Setting, data: Mapping[str, Recording]) -> Recording:
 
 def _about_world(setting: Setting, moments: Recording | None) -> dict:
     "The settings of a world as plain values; nothing of where it lies"
-    about = dict(n=setting.n, every=setting.every, length=setting.length, condition=setting.condition)
-    record = {k: v if isinstance(v, (bool, int, float, str)) else type(v).__name__ for k, v in setting.record.items()}
-    about |= dict(record=record, inputs='', fingerprint='')
+    record = {}
+    for name, value in setting.record.items():
+        record[name] = value if isinstance(value, (bool, int, float, str)) else type(value).__name__
+    about = {
+        'n': setting.n,
+        'every': setting.every,
+        'length': setting.length,
+        'condition': setting.condition,
+        'record': record,
+        'inputs': '',
+        'fingerprint': '',
+    }
     if moments is not None:
         about['inputs'] = setting.inputs or setting.observation(moments)
     recorded = getattr(setting.world, 'recording', setting.world)

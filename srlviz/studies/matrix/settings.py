@@ -51,7 +51,7 @@ def varying_factors(recording: Recording, every: int = 1) -> list:
     return [f for f in recording.factors if f.name in names]
 
 # %% ../../../nbs/09_studies/matrix/00_settings.ipynb #98f60282
-SHARES = dict(fit=0.3, valid=0.1, probe=0.3, test=0.3)
+SHARES = {'fit': 0.3, 'valid': 0.1, 'probe': 0.3, 'test': 0.3}
 _STORAGE = ('n_streams', 'n_jobs', 'workers', 'out')  # keywords of `record` that say nothing about the world
 
 

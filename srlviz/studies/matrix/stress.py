@@ -30,15 +30,17 @@ from ...widgets.workbench import Workbench
 # %% ../../../nbs/09_studies/matrix/06_stress.ipynb #acf6f31b
 _LINEAR = ('informativeness', 'explicitness')
 CLAIMS: dict[str, dict[str, tuple[str, ...]]] = {
-    'qedr': dict(
-        disentanglement=('disentanglement',), completeness=('completeness',), informativeness=('informativeness',)
-    ),
-    'regression': dict(r2_linear=_LINEAR, r2_mlp=('informativeness',)),
-    'mig': dict(mig=('completeness', 'informativeness')),
-    'sap': dict(sap=('completeness', *_LINEAR)),
+    'qedr': {
+        'disentanglement': ('disentanglement',),
+        'completeness': ('completeness',),
+        'informativeness': ('informativeness',),
+    },
+    'regression': {'r2_linear': _LINEAR, 'r2_mlp': ('informativeness',)},
+    'mig': {'mig': ('completeness', 'informativeness')},
+    'sap': {'sap': ('completeness', *_LINEAR)},
     'mcc': dict.fromkeys(('mcc', 'mcc_spearman'), ('disentanglement', 'informativeness')),
-    'infomec': dict(infom=('disentanglement',), infoc=('completeness',), infoe=_LINEAR),
-    'explicitness': dict(explicitness=('explicitness',)),
+    'infomec': {'infom': ('disentanglement',), 'infoc': ('completeness',), 'infoe': _LINEAR},
+    'explicitness': {'explicitness': ('explicitness',)},
     'selectivity': dict.fromkeys(('skill', 'selectivity'), _LINEAR),
     'probe': dict.fromkeys(('f1', 'accuracy', 'f1_macro'), _LINEAR),
 }
@@ -89,8 +91,9 @@ def stress_trial(*, dial: str, level: int, questions: list, seed: int = 0) -> pd
     """
     recording = planted(stress_plan(dial, level), seed)
     codes = [episode.obs['codes'] for episode in recording]
-    key = dict(study='stress', task=dial, data=f'level {level}', method='planted', seed=seed)
-    rows, reasons = [], {}
+    key = {'study': 'stress', 'task': dial, 'data': f'level {level}', 'method': 'planted', 'seed': seed}
+    rows = []
+    reasons = {}
     for name, number in measure_signs(*align(codes, recording)).items():
         rows.append(score_row(**key, group='signs', target=name, metric='sign', value=number))
     with asked_together():
@@ -108,7 +111,7 @@ def stress_trial(*, dial: str, level: int, questions: list, seed: int = 0) -> pd
                 else:
                     reasons[f'{name}, {metric}'] = 'it is not defined for these codes'
     table = check_scores(pd.DataFrame(rows))
-    table.attrs = dict(reasons=reasons)
+    table.attrs = {'reasons': reasons}
     return table
 
 
@@ -160,7 +163,7 @@ def bias_table(scores: pd.DataFrame) -> pd.DataFrame:
             sign = signs.get((task, level, dial), np.nan)
             for (question, metric), part in cell.groupby(['group', 'metric'], sort=False):
                 row = _bias_row(dial, level, question, metric, part, of_clean)
-                rows.append(dict(dial=dial, level=level, sign=sign) | row)
+                rows.append({'dial': dial, 'level': level, 'sign': sign} | row)
     table = pd.DataFrame(rows, columns=TABLE_COLUMNS)
     order = {name: i for i, name in enumerate(DIALS)}
     return table.sort_values(['dial', 'level'], key=lambda x: x.map(order).fillna(x), kind='stable', ignore_index=True)
@@ -176,7 +179,7 @@ def wrong_metrics(table: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for dial, of_dial in table[table['level'] > 0].groupby('dial', sort=False):
         last = of_dial[of_dial['level'] == of_dial['level'].max()]
-        row = dict(dial=dial, breaks=DIALS[dial].breaks)
+        row = {'dial': dial, 'breaks': DIALS[dial].breaks}
         for kind in ('false_negative', 'false_positive'):
             metrics = last.loc[last[kind] >= 0.5, 'metric']
             row[kind.replace('_', ' ') + 's'] = ', '.join(map(metric_label, metrics))
@@ -189,7 +192,9 @@ def _bias_row(dial: str, level: int, question: str, metric: str, part: pd.DataFr
     properties = CLAIMS[question][metric]
     falls = DIALS[dial].falls if level else ()
     clean = of_clean.reindex([(question, metric, seed) for seed in part['seed']]).to_numpy()
-    part, clean = part[~np.isnan(clean)], clean[~np.isnan(clean)]
+    is_known = ~np.isnan(clean)
+    part = part[is_known]
+    clean = clean[is_known]
     if part.empty:
         raise ValueError(f"no seed of {dial} at level {level} has a clean value of {metric}")
     right = np.array([right_answer(metric, properties, stress_plan(dial, level), x, falls) for x in clean])
@@ -198,17 +203,17 @@ def _bias_row(dial: str, level: int, question: str, metric: str, part: pd.DataFr
     worse = (clean - value) * (1 if find_metric(metric).better == 'higher' else -1)
     is_worse = float(np.mean(worse >= MATTERS))
     is_lost = bool({*properties} & {*falls})
-    return dict(
-        question=question,
-        metric=metric,
-        value=value.mean(),
-        bias=bias.mean(),
-        low=bias.min(),
-        high=bias.max(),
-        n_seeds=len(part),
-        false_negative=np.nan if is_lost else is_worse,
-        false_positive=1 - is_worse if is_lost and level == LAST_LEVEL else np.nan,
-    )
+    return {
+        'question': question,
+        'metric': metric,
+        'value': value.mean(),
+        'bias': bias.mean(),
+        'low': bias.min(),
+        'high': bias.max(),
+        'n_seeds': len(part),
+        'false_negative': np.nan if is_lost else is_worse,
+        'false_positive': 1 - is_worse if is_lost and level == LAST_LEVEL else np.nan,
+    }
 
 # %% ../../../nbs/09_studies/matrix/06_stress.ipynb #87b6e760
 def plot_bias(table: pd.DataFrame, level: int) -> go.Figure:
@@ -265,4 +270,4 @@ def stress_board(scores: pd.DataFrame, **options) -> StressBoard:
     of_clean = rows[rows['task'] == 'clean']
     dials = [name for name in DIALS if (rows['task'] == name).any()]
     table = pd.concat([rows[rows['task'] != 'clean'], *(of_clean.assign(task=name) for name in dials)])
-    return StressBoard(check_scores(table), rows='task', columns='data', order=dict(task=dials), **options)
+    return StressBoard(check_scores(table), rows='task', columns='data', order={'task': dials}, **options)

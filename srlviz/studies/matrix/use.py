@@ -73,7 +73,7 @@ def use_trial(
     """
     agent = find_agent(task, method, agents)
     played = record(task, _RETURN_EPISODES, policy=agent, seed=seed, progress=False)
-    key = dict(study='use', task=task, method=method, seed=seed)
+    key = {'study': 'use', 'task': task, 'method': method, 'seed': seed}
     mean_return = float(np.mean([np.sum(e.rewards) for e in played]))
     rows = [score_row(**key, group='return', target='mean', metric='return', value=mean_return)]
     reason = ''
@@ -87,7 +87,7 @@ def use_trial(
         for row in answer.parts['readable'].itertuples():
             rows.append(score_row(**key, group='edit', target=row.factor, metric='skill', value=row.skill))
     table = check_scores(pd.DataFrame(rows))
-    table.attrs = dict(reason=reason)
+    table.attrs = {'reason': reason}
     return table
 
 
@@ -166,7 +166,7 @@ def edit_table(answers: Mapping[tuple[str, str], Answer]) -> pd.DataFrame:
     return _stack(answers, 'directions', _DIRECTIONS)
 
 # %% ../../../nbs/09_studies/matrix/05_use.ipynb #d049b045
-PREDICTORS = dict(skill='probe', edit_success='edit', **{'return': 'return'})  # metric -> name
+PREDICTORS = {'skill': 'probe', 'edit_success': 'edit', 'return': 'return'}  # metric -> name
 
 
 def agent_scores(scores: pd.DataFrame) -> pd.DataFrame:
@@ -211,5 +211,6 @@ def prediction_of_return(table: pd.DataFrame, *, confidence_level: float = 0.95,
 def _correlation(ranks: pd.DataFrame, draws: Draws) -> np.ndarray:
     "Correlation of two columns of ranks around 0, in each resample; NaN where one does not vary"
     a, b = ranks.to_numpy().T
-    products, squares = draws.sums(a * b), draws.sums(a**2) * draws.sums(b**2)
+    products = draws.sums(a * b)
+    squares = draws.sums(a**2) * draws.sums(b**2)
     return np.divide(products, np.sqrt(squares), out=np.full(len(draws), np.nan), where=squares > 1e-12)

@@ -58,7 +58,9 @@ class AtariAgent:
     """
 
     def __init__(self, network: ActorCritic, about: dict, history: pd.DataFrame | None = None):
-        self.network, self.about, self.history_ = network, about, history
+        self.network = network
+        self.about = about
+        self.history_ = history
 
     def __repr__(self):
         return f"AtariAgent({', '.join(f'{k}={v!r}' for k, v in self.about.items() if not isinstance(v, dict))})"
@@ -85,8 +87,8 @@ class AtariAgent:
 
         def row(policy):
             r = play_games(self.about['game'], policy, games, seed, progress)['reward']
-            columns = dict(mean_return=r.mean(), std=r.std(ddof=0), least=r.min(), most=r.max())
-            return dict(games=games) | {k: float(v) for k, v in columns.items()}
+            columns = {'mean_return': r.mean(), 'std': r.std(ddof=0), 'least': r.min(), 'most': r.max()}
+            return {'games': games} | {k: float(v) for k, v in columns.items()}
 
         table = pd.DataFrame({'agent': row(self.policy()), 'random': row('random')}).T
         self.about['played'] = {k: table.loc[k].to_dict() for k in table.index}
@@ -95,7 +97,7 @@ class AtariAgent:
     def save(self, path: str | Path) -> None:
         """Write weights (float16) and `about` to a file."""
         weights = {k: v.half().cpu().contiguous() for k, v in self.network.state_dict().items()}
-        save_weights(path, dict(about=self.about, network=weights), AGENT_FILE)
+        save_weights(path, {'about': self.about, 'network': weights}, AGENT_FILE)
 
 # %% ../../../nbs/09_studies/papers/03_agents.ipynb #f7d87d26
 def _network(about, seed=0, half=False):
@@ -116,7 +118,7 @@ def load_agent(path: str | Path | None = None) -> AtariAgent:
     return AtariAgent(network.eval(), about)
 
 # %% ../../../nbs/09_studies/papers/03_agents.ipynb #29ef1516
-_ATARI_PPO = dict(clip_reward=True, life_loss=True, learning_rate=1e-3)
+_ATARI_PPO = {'clip_reward': True, 'life_loss': True, 'learning_rate': 1e-3}
 
 
 def train_agent(
@@ -161,7 +163,13 @@ def train_agent(
             raise unknown('argument of PPO', name, known)
     config = PPOConfig(total_steps=steps, seed=seed, **(_ATARI_PPO | dict(ppo or {})))
     half = precision == 'bfloat16' or precision == 'auto' and native_bfloat16(device)
-    about = dict(game=game, n_actions=len(action_names(game)), size=list(SCREEN), n_codes=n_codes, shrink=shrink)
+    about = {
+        'game': game,
+        'n_actions': len(action_names(game)),
+        'size': list(SCREEN),
+        'n_codes': n_codes,
+        'shrink': shrink,
+    }
     out = make_folder(out) if out is not None else None
     envs = _atari_envs(game, config.num_envs, config.num_threads)
     try:
@@ -171,19 +179,19 @@ def train_agent(
             config,
             device=str(device),
             checkpoint=out / 'checkpoint.pt' if out else None,
-            about=about | dict(precision='bfloat16' if half else 'float32'),
+            about=about | {'precision': 'bfloat16' if half else 'float32'},
         ).learn(progress)
     finally:
         envs.close()
     history = learner.history_
     last = history.iloc[-1]
-    about |= dict(
-        steps=int(last['steps']),
-        seed=seed,
-        ppo=asdict(config),
-        games=int(last['games']),
-        mean_return=float(last['mean_return']) if last['games'] else None,
-    )
+    about |= {
+        'steps': int(last['steps']),
+        'seed': seed,
+        'ppo': asdict(config),
+        'games': int(last['games']),
+        'mean_return': float(last['mean_return']) if last['games'] else None,
+    }
     network = learner.network.cpu().half().float()  # rounded as in the file, so that the loaded agent plays the same
     agent = AtariAgent(network, about, history)
     if out:

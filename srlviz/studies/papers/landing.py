@@ -4,7 +4,7 @@
 
 # %% auto #0
 __all__ = ['TABLE4', 'FIVE', 'TIERS', 'LANDING_VERSION', 'LANDING', 'CURVES', 'BASELINES', 'GAIN_COLUMNS', 'beyond', 'table4',
-           'encoder_input', 'input_columns', 'landing_trial', 'set_name', 'check_arguments', 'target_cells',
+           'encoder_input', 'input_columns', 'set_name', 'landing_trial', 'check_arguments', 'target_cells',
            'landing_conditions', 'errors_in', 'trial_files', 'training_curves', 'shipped_curves', 'has_width',
            'gains_over', 'sweep_gains', 'gain_table', 'mean_auroc', 'headline']
 
@@ -98,7 +98,8 @@ def table4(data: str | Path | Recording, methods: list[str] = (), inputs: list[s
     flights = data if isinstance(data, Recording) else read_flights(data)
     available = [i for i in TIERS if 'frames' not in i or 'frame' in flights[0].obs]
     reads = TABLE4 | beyond()
-    pairs, left_out = [], []
+    pairs = []
+    left_out = []
     for m in dict.fromkeys(methods or reads):
         options = list(reads.get(m, ('',)))
         options += [i.replace('sensors', 'quiet sensors') for i in options if 'sensors' in i]
@@ -171,6 +172,46 @@ def input_columns(flights: Recording, inputs: str, protocol: str) -> np.ndarray 
     return distinct_columns(encoder_input(flights, inputs, 1))
 
 # %% ../../../nbs/09_studies/papers/07_landing.ipynb #e1cc451e
+def set_name(flights: Recording, protocol: str = 'distinct') -> str:
+    """Describe a set of flights for the column `data` of score tables: '600 flights at 64 px, paper protocol'."""
+    film = flights[0].obs.get('frame')
+    size = '' if film is None else f' at {film.shape[2]} px'
+    return f'{len(flights)} flights{size}' + (', paper protocol' if protocol == 'paper' else '')
+
+
+@lru_cache(2)
+def _flights_and_targets(data: str, length: int, protocol: str):
+    "A set of flights and its targets, shared by the trials of a process"
+    flights = read_flights(data)
+    with _print_warnings_once():
+        return flights, landing_targets(flights, length, protocol=protocol, progress=False)
+
+
+@lru_cache(8)
+def _input_columns(data: str, inputs: str, protocol: str) -> np.ndarray | None:
+    "The sensors that encoders read, shared by the trials of a process"
+    return input_columns(read_flights(data), inputs, protocol)
+
+
+@contextmanager
+def _print_warnings_once():
+    "Print the warnings of a block, once per process: they are the same for every encoder and head."
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter('always')
+        yield
+    for w in warned:
+        print_once(str(w.message))
+
+
+def _first_rows(flights: Recording, budget: int) -> Recording:
+    "The set, with only the first training flights that together have `budget` rows; 0 keeps all"
+    if not budget:
+        return flights
+    is_train = flights.split == 'fit' if (flights.split != '').any() else np.ones(len(flights), bool)
+    rows_before = np.cumsum(np.where(is_train, flights.lengths, 0)) - flights.lengths
+    return flights[~is_train | (rows_before < budget)]
+
+# %% ../../../nbs/09_studies/papers/07_landing.ipynb #e4f4eaf3
 def landing_trial(
     method: str,
     data: 'Path',
@@ -217,8 +258,8 @@ def landing_trial(
     flights, targets = _flights_and_targets(str(data), length, protocol)
     columns = _input_columns(str(data), inputs, protocol)
     checkpoint = Path(out) / 'checkpoint.pt'
-    arguments = dict(n_codes=n_codes, device=device, seed=seed, checkpoint=checkpoint, progress=False)
-    given = dict(epochs=epochs, patience=patience, windows=windows)
+    arguments = {'n_codes': n_codes, 'device': device, 'seed': seed, 'checkpoint': checkpoint, 'progress': False}
+    given = {'epochs': epochs, 'patience': patience, 'windows': windows}
     arguments |= {name: value for name, value in given.items() if value}
     encoder = _landing_encoder(method, inputs, every, **arguments)
     train = _first_rows(flights, budget)
@@ -228,31 +269,33 @@ def landing_trial(
     seconds = (time.perf_counter() - start) / targets.table['episode'].nunique()
     if hasattr(encoder, 'save'):
         encoder.save(Path(out) / 'encoder.safetensors')
-    key = dict(data=set_name(flights, protocol), method=method, inputs=inputs, n_codes=codes[0].shape[-1], seed=seed)
+    key = {
+        'data': set_name(flights, protocol),
+        'method': method,
+        'inputs': inputs,
+        'n_codes': codes[0].shape[-1],
+        'seed': seed,
+    }
     key['budget'] = int((train['fit'] if (train.split != '').any() else train).n_steps)
-    cost = dict(target='extraction', group='cost', metric='seconds_per_flight', value=seconds)
+    cost = {'target': 'extraction', 'group': 'cost', 'metric': 'seconds_per_flight', 'value': seconds}
     rows = [score_row(study='landing', task='approach', **key, **cost)]
     if {'epoch', 'loss', 'valid', 'seconds'} <= {*getattr(encoder, 'history_', ())}:
-        rows += _training_rows(encoder.history_, patience, out, **key)
+        with atomic_path(Path(out) / 'history.csv') as file:
+            encoder.history_.to_csv(file, index=False)
+        for metric, value in summarize_history(encoder.history_, patience or None).items():
+            of_training = {'target': 'encoder', 'group': 'training', 'metric': metric, 'value': value}
+            rows.append(score_row(study='landing', task='approach', **of_training, **key))
     for head in heads:
         kind, _, select = head.partition(' ')
-        options = dict(head=kind, select=select or 'valid', seed=seed, device=device, progress=False)
         with _print_warnings_once():
-            result = score_targets(codes, targets, **options)
+            result = score_targets(
+                codes, targets, head=kind, select=select or 'valid', seed=seed, device=device, progress=False
+            )
         result.save(Path(out) / f'{head}.npz', states=False)  # next rows would take thirty megabytes each
         rows += result.scores(**key).to_dict('records')
     rows += _failure_qedr(codes, targets, ways, out, **key)
     checkpoint.unlink(missing_ok=True)
     return rows
-
-
-def _training_rows(history: pd.DataFrame, patience: int, out: str | Path, **columns) -> list[dict]:
-    "Save the history of an encoder's training, and return the score rows of the group 'training'"
-    with atomic_path(Path(out) / 'history.csv') as file:
-        history.to_csv(file, index=False)
-    same = dict(study='landing', task='approach', target='encoder', group='training')
-    summary = summarize_history(history, patience or None)
-    return [score_row(**same, **columns, metric=k, value=v) for k, v in summary.items()]
 
 
 def _failure_qedr(codes: Sequence, targets: Targets, ways: Sequence[str], out: str | Path, **columns) -> list[dict]:
@@ -281,46 +324,6 @@ def _failure_qedr(codes: Sequence, targets: Targets, ways: Sequence[str], out: s
     if results:
         save_answers(results, Path(out) / 'qedr.npz', items=False)
     return qedr_rows(results, study='landing', task='approach', group='failures', **columns)
-
-
-def set_name(flights: Recording, protocol: str = 'distinct') -> str:
-    """Describe a set of flights for the column `data` of score tables: '600 flights at 64 px, paper protocol'."""
-    film = flights[0].obs.get('frame')
-    size = '' if film is None else f' at {film.shape[2]} px'
-    return f'{len(flights)} flights{size}' + (', paper protocol' if protocol == 'paper' else '')
-
-
-@lru_cache(2)
-def _flights_and_targets(data: str, length: int, protocol: str):
-    "A set of flights and its targets, shared by the trials of a process"
-    flights = read_flights(data)
-    with _print_warnings_once():
-        return flights, landing_targets(flights, length, protocol=protocol, progress=False)
-
-
-@lru_cache(8)
-def _input_columns(data: str, inputs: str, protocol: str) -> np.ndarray | None:
-    "The sensors that encoders read, shared by the trials of a process"
-    return input_columns(read_flights(data), inputs, protocol)
-
-
-@contextmanager
-def _print_warnings_once():
-    "Print the warnings of a block, once per process: they are the same for every encoder and head."
-    with warnings.catch_warnings(record=True) as warned:
-        warnings.simplefilter('always')
-        yield
-    for w in warned:
-        print_once(str(w.message))
-
-
-def _first_rows(flights: Recording, budget: int) -> Recording:
-    "The set, with only the first training flights that together have `budget` rows; 0 keeps all"
-    if not budget:
-        return flights
-    is_train = flights.split == 'fit' if (flights.split != '').any() else np.ones(len(flights), bool)
-    rows_before = np.cumsum(np.where(is_train, flights.lengths, 0)) - flights.lengths
-    return flights[~is_train | (rows_before < budget)]
 
 # %% ../../../nbs/09_studies/papers/07_landing.ipynb #8bd35b86
 def check_arguments(
@@ -433,7 +436,7 @@ def errors_in(result, conditions: pd.Series) -> pd.Series:
     return errors.groupby(condition.to_numpy()).mean().sum(axis=1, skipna=False).drop('', errors='ignore')
 
 # %% ../../../nbs/09_studies/papers/07_landing.ipynb #399d2b73
-_PARAMETERS = dict(method=TEXT, n_codes=COUNT, inputs=TEXT, seed=COUNT)
+_PARAMETERS = {'method': TEXT, 'n_codes': COUNT, 'inputs': TEXT, 'seed': COUNT}
 
 
 def trial_files(
@@ -478,7 +481,7 @@ def _set_and_budget(result: Path) -> dict:
     scores = check_fields(read_json(result), {'scores': TABLE}, result)['scores']
     columns = {k: scores.get(k) for k in ('data', 'budget')}
     first = {k: v[0] if isinstance(v, list) and v else None for k, v in columns.items()}
-    return check_fields(first, dict(data=TEXT, budget=COUNT), f'{result}: scores')
+    return check_fields(first, {'data': TEXT, 'budget': COUNT}, f'{result}: scores')
 
 
 CURVES = ['data', 'budget', 'method', 'inputs', 'n_codes', 'seed', 'epoch', 'loss', 'valid']
@@ -573,7 +576,7 @@ def gains_over(
     baseline = 'pca_statistics'
     rows = []
     for (method, _, inputs), result in results.items():
-        key = columns | dict(method=method, inputs=inputs)
+        key = columns | {'method': method, 'inputs': inputs}
         skill = result.removed_share().drop(index='overall')
         rows += _interval_rows('skill', skill, result, key)
     skills = pd.DataFrame(rows, columns=SCORE_COLUMNS)
@@ -597,9 +600,9 @@ def gains_over(
             a, b = (answer.only(kept, can_be_shown) for answer in (result, other))
             gain = a.removed_share(b).loc[[*kept, 'overall']]
             if len(a.present.columns):
-                ranks = a.compare(b, 'auroc').set_index('target').rename(columns=dict(difference='value'))
+                ranks = a.compare(b, 'auroc').set_index('target').rename(columns={'difference': 'value'})
                 gain = pd.concat([gain, ranks.loc[[_MEAN_AUROC], ['value', 'low', 'high']]])
-            rows += _interval_rows('gain', gain, result, columns | dict(method=method, inputs=inputs))
+            rows += _interval_rows('gain', gain, result, columns | {'method': method, 'inputs': inputs})
     left_out += [f'{method} {n}' for method, n, reads in results if reads and reads not in tiers]
     if left_out:
         print(f"no gain of {', '.join(left_out)}: no {baseline} of equal width on the same inputs")
@@ -608,7 +611,7 @@ def gains_over(
 
 def _interval_rows(metric: str, table: pd.DataFrame, result: TargetScores, columns: Mapping) -> list[dict]:
     "Score rows of a value and its interval for each target"
-    key = dict(study='landing', task='approach') | columns
+    key = {'study': 'landing', 'task': 'approach'} | columns
     key |= {k: result.about[k] for k in ('n_codes', 'norm', 'protocol', 'seed')}
     group_of = {'overall': 'all', _MEAN_AUROC: 'failures'} | dict.fromkeys(result.targets, 'targets')
     rows = []
@@ -669,7 +672,7 @@ def gain_table(scores: pd.DataFrame) -> pd.DataFrame:
     """Tabulate the gains of a score table: the columns `GAIN_COLUMNS`, one row for each encoder, seed and target."""
     rows = scores[scores['metric'].isin(['gain', 'gain_low', 'gain_high'])]
     table = rows.pivot(index=GAIN_COLUMNS[:-3], columns='metric', values='value').reset_index()
-    table = table.rename(columns=dict(gain='value', gain_low='low', gain_high='high'))
+    table = table.rename(columns={'gain': 'value', 'gain_low': 'low', 'gain_high': 'high'})
     return table.reindex(columns=GAIN_COLUMNS)
 
 # %% ../../../nbs/09_studies/papers/07_landing.ipynb #8ab07a58
@@ -716,11 +719,15 @@ def headline(scores: pd.DataFrame, inputs: str = 'quiet sensors', protocol: str 
     pca = ('pca_statistics', _WIDTH)
     if pca not in total.index or pca not in auroc.index or not trained:
         return ''
-    least, most = total[trained].idxmin(), auroc[trained].idxmax()
+    least = total[trained].idxmin()
+    most = auroc[trained].idxmax()
+    seeds = errors.groupby(['method', 'n_codes'])['seed'].nunique()[trained]
+    few, many = seeds.min(), seeds.max()
+    n_seeds = f'{few} to {many} seeds each' if few < many else 'one seed each' if few == 1 else f'{few} seeds each'
     sentences = [
         f"On {inputs} of {rows['data'].iloc[0]}, `pca_statistics` ({_WIDTH} numbers, nothing trained) has a total "
         f"error of {total[pca]:.2f} and a mean AUROC of failures of {_decimals(auroc[pca])}. "
-        f"Of {len(trained)} trained encoders ({_seeds(errors, trained)}) the lowest total is {total[least]:.2f} "
+        f"Of {len(trained)} trained encoders ({n_seeds}) the lowest total is {total[least]:.2f} "
         f"(`{least[0]}`{_separates(rows, protocol, least[0])}), "
         f"the highest AUROC {_decimals(auroc[most])} (`{most[0]}`)."
     ]
@@ -751,17 +758,11 @@ def _separates(rows: pd.DataFrame, protocol: str, method: str) -> str:
     return ', separate from it' if is_apart else ', not separate from it'
 
 
-def _seeds(errors: pd.DataFrame, trained: Sequence[tuple]) -> str:
-    "Say how many seeds encoders have, (method, n_codes)"
-    counts = errors.groupby(['method', 'n_codes'])['seed'].nunique()[trained]
-    few, many = counts.min(), counts.max()
-    return f"{few} to {many} seeds each" if few < many else 'one seed each' if few == 1 else f'{few} seeds each'
-
-
 def _compared(gains: pd.DataFrame) -> str:
     "Say on which targets encoders are better and worse than the baseline, with all seeds"
     of = [gains['method'], gains['target']]
-    better, worse = (gains['low'] > 0).groupby(of).all(), (gains['high'] < 0).groupby(of).all()
+    better = (gains['low'] > 0).groupby(of).all()
+    worse = (gains['high'] < 0).groupby(of).all()
     n = better.index.get_level_values('target').nunique()
     alike = {}  # targets in which encoders are better, and worse -> their names
     for method in gains.sort_values('value', ascending=False)['method'].unique():

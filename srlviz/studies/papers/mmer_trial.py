@@ -53,10 +53,14 @@ def mmer_trial(
     Score rows of `ReturnsAnswer.run_scores`, if any game ended, and the seconds of all updates; for the reference lines
     return and return_se, on built-in tasks only
     """
-    if method in LINES:
-        return _line_rows(task, method, seed)
     from srlviz.agents.recurrent_ppo import PRESETS, recurrent_ppo, task_id, task_name
     from srlviz.evaluate.questions.agent_returns import Returns
+
+    if method in LINES:
+        if task_name(task) is None:
+            return []
+        returns = random_returns(task, 1000, seed) if method == 'random' else oracle_returns(task, 100, seed)
+        return line_rows(task, method, returns, seed)
 
     checkpoint = Path(out) / 'checkpoint.pt'
     config = _config(preset, budget, seed, ppo)
@@ -70,16 +74,16 @@ def mmer_trial(
     learner.learn(progress=False)
     learner.policy().save(Path(out) / 'agent.safetensors')
     builtin_name = task_name(task)
-    key = dict(
-        study='popgym' if builtin_name else 'returns',  # only built-in tasks have the paper's scale
-        task=table_name(builtin_name) if builtin_name else task_id(task),
-        method=method,
-        inputs=inputs,
-        n_codes=PRESETS[preset][1]['n_hidden'],
-        protocol=' '.join([preset, *(f'{k}={v}' for k, v in sorted((ppo or {}).items()))]),
-        seed=seed,
-        budget=int(learner.history_['steps'].iloc[-1]),
-    )
+    key = {
+        'study': 'popgym' if builtin_name else 'returns',  # only built-in tasks have the paper's scale
+        'task': table_name(builtin_name) if builtin_name else task_id(task),
+        'method': method,
+        'inputs': inputs,
+        'n_codes': PRESETS[preset][1]['n_hidden'],
+        'protocol': ' '.join([preset, *(f'{k}={v}' for k, v in sorted((ppo or {}).items()))]),
+        'seed': seed,
+        'budget': int(learner.history_['steps'].iloc[-1]),
+    }
     rows = []
     if len(learner.episodes_):
         answer = Returns(budget=key['budget']).ask(learner.episodes_)
@@ -90,7 +94,7 @@ def mmer_trial(
     return rows
 
 
-_PARAMETERS = dict(total_steps='budget', seed='seed')  # field of PPOConfig -> parameter of the trial
+_PARAMETERS = {'total_steps': 'budget', 'seed': 'seed'}  # field of PPOConfig -> parameter of the trial
 
 
 def _config(preset, budget, seed, ppo):
@@ -105,15 +109,6 @@ def _config(preset, budget, seed, ppo):
         if name not in asdict(config):
             raise unknown('field of PPOConfig', name, [k for k in asdict(config) if k not in _PARAMETERS])
     return replace(config, **ppo, total_steps=budget or config.total_steps, seed=seed)
-
-
-def _line_rows(task, method, seed):
-    from srlviz.agents.recurrent_ppo import task_name
-
-    if task_name(task) is None:
-        return []
-    returns = random_returns(task, 1000, seed) if method == 'random' else oracle_returns(task, 100, seed)
-    return line_rows(task, method, returns, seed)
 
 # %% ../../../nbs/09_studies/papers/05_mmer_trial.ipynb #70244d5c
 def _check_mmer(p):

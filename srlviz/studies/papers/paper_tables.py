@@ -130,16 +130,6 @@ def _by_variable(values, games, paper):
     return pd.Series(column, dtype=float)
 
 # %% ../../../nbs/09_studies/papers/02_paper_tables.ipynb #d6bf9a87
-def _returns(scores, table):
-    "Insert the returns of the agents as the first columns."
-    rows = scores[scores['metric'] == 'mean_reward']
-    for source, title in ('srlviz', 'ours'), ('paper', 'paper'):
-        returns = rows[rows['source'] == source].groupby('task')['value'].mean()
-        if len(returns):
-            table.insert(0, ('return of the agent', title), returns.reindex(table.index))
-    return table
-
-
 def paper_table(number: int, scores: pd.DataFrame, games: Sequence[str] | None = None) -> pd.DataFrame:
     """Build a table of the Atari paper, with our scores next to it.
 
@@ -177,15 +167,19 @@ def paper_table(number: int, scores: pd.DataFrame, games: Sequence[str] | None =
         games = [g for g in GAMES if g in ours]
     else:
         games = [game_name(g) for g in games]
-    build = dict(game=_by_game, category=_by_category, variable=_by_variable)[t.rows]
+    build = {'game': _by_game, 'category': _by_category, 'variable': _by_variable}[t.rows]
     columns = {}
     for column, of_column in values.items():
         is_paper = column[1] == 'paper'
         if is_paper or set(our_games(column)) & set(games):
             columns[column] = build(of_column, games, is_paper)
     table = pd.DataFrame(columns)
-    if number == 6:
-        table = _returns(scores, table)
+    if number == 6:  # the returns of the agents are its first columns
+        rewards = scores[scores['metric'] == 'mean_reward']
+        for source, title in ('srlviz', 'ours'), ('paper', 'paper'):
+            returns = rewards[rewards['source'] == source].groupby('task')['value'].mean()
+            if len(returns):
+                table.insert(0, ('return of the agent', title), returns.reindex(table.index))
     return table.rename_axis(t.rows).rename_axis(columns=['method', 'source'])
 
 # %% ../../../nbs/09_studies/papers/02_paper_tables.ipynb #251283f8

@@ -113,7 +113,7 @@ def line_rows(task: str, method: str, returns: np.ndarray, seed: int) -> list[di
     """
     if not np.isfinite(returns).all():
         return []
-    key = dict(study='popgym', task=table_name(task), method=method, seed=seed, target='return')
+    key = {'study': 'popgym', 'task': table_name(task), 'method': method, 'seed': seed, 'target': 'return'}
     standard_error = returns.std(ddof=1) / np.sqrt(len(returns))
     return [
         score_row(**key, metric='return', value=returns.mean()),
@@ -140,7 +140,14 @@ def pomdp_trial(
     rows = line_rows(task, 'random', random_returns(task, episodes, seed), seed)
     rows += line_rows(task, 'oracle', oracle_returns(task, oracle_episodes, seed), seed)
     speeds = _task_speeds(task, fps_seconds, seed) if fps_seconds else {}
-    cost = dict(study='popgym', task=table_name(task), seed=seed, target='steps', group='cost', metric='fps')
+    cost = {
+        'study': 'popgym',
+        'task': table_name(task),
+        'seed': seed,
+        'target': 'steps',
+        'group': 'cost',
+        'metric': 'fps',
+    }
     rows += [score_row(**cost, data='here', method=m, protocol=p, value=v) for (m, p), v in speeds.items()]
     return rows
 
@@ -196,33 +203,36 @@ def memory_trial(
     Scores: accuracy at each delay and seconds of training, with the width as `n_codes` and the training steps as
     `budget`; or the costs
     """
+    from srlviz.evaluate.questions.memories import Cost, Recall
+
     if task == 'cost':
-        return _cost_rows(method, n_in, batch, length, runs, device, dtype, seed)
-    from srlviz.evaluate.questions.memories import Recall
+        import torch
+        from srlviz.core.training import pick_device, seeded, threads
+
+        device = pick_device(device)
+        with threads(1 if device.type == 'cpu' else torch.get_num_threads()):
+            with seeded(seed):
+                memory = catalog('memories')[method](n_in)
+            answer = Cost(batch, length, runs, device=str(device), dtype=dtype).ask(memory, seed=seed)
+            data = f'{device} {dtype} {batch}x{length}'
+            return answer.interval_scores(study='popgym', task='cost', method=method, data=data, group='cost')
 
     question = Recall(task, delays=tuple(delays), n_hidden=n_hidden, steps=steps)
     answer = question.ask(catalog('memories')[method], seed=seed, progress=False)
-    key = dict(study='popgym', task=f'recall-{task}', method=method, n_codes=n_hidden, budget=steps, seed=seed)
+    key = {
+        'study': 'popgym',
+        'task': f'recall-{task}',
+        'method': method,
+        'n_codes': n_hidden,
+        'budget': steps,
+        'seed': seed,
+    }
     scores = answer.scores(**key)
     at_delays = scores['metric'].eq('recall') & scores['target'].ne('mean')
     rows = scores[at_delays].assign(metric='accuracy').to_dict('records')  # its name in the study's tables
     seconds = answer.parts['delays']['seconds'].iloc[0]
     rows.append(score_row(**key, target='lesson', group='cost', metric='seconds', value=seconds))
     return rows
-
-
-def _cost_rows(method, n_in, batch, length, runs, device, dtype, seed):
-    import torch
-    from srlviz.core.training import pick_device, seeded, threads
-    from srlviz.evaluate.questions.memories import Cost
-
-    device = pick_device(device)
-    with threads(1 if device.type == 'cpu' else torch.get_num_threads()):
-        with seeded(seed):
-            memory = catalog('memories')[method](n_in)
-        answer = Cost(batch, length, runs, device=str(device), dtype=dtype).ask(memory, seed=seed)
-        data = f'{device} {dtype} {batch}x{length}'
-        return answer.interval_scores(study='popgym', task='cost', method=method, data=data, group='cost')
 
 
 def _check_memory(p):
@@ -249,7 +259,7 @@ def _with_chance(scores: pd.DataFrame) -> pd.DataFrame:
     rows = []
     for task, target in dict.fromkeys(scores.loc[recalled, ['task', 'target']].itertuples(index=False, name=None)):
         value = chance_level(task.removeprefix('recall-'), int(target.split()[1]))
-        columns = dict(study='popgym', method='chance', seed=-1, metric='accuracy')
+        columns = {'study': 'popgym', 'method': 'chance', 'seed': -1, 'metric': 'accuracy'}
         rows.append(score_row(**columns, task=task, target=target, value=value))
     return merge_scores(scores, pd.DataFrame(rows, columns=list(SCORE_COLUMNS))) if rows else scores
 

@@ -137,7 +137,7 @@ class ProbedGames:
         """
         rows = {}
         for game, about in self.about.items():
-            counts = dict(variables=len(about['entropy']), pruned=len(about['pruned']), kept=len(about['kept']))
+            counts = {'variables': len(about['entropy']), 'pruned': len(about['pruned']), 'kept': len(about['kept'])}
             counts['duplicates'] = about['duplicates']
             rows[game] = counts | next(iter(about['methods'].values()))['caveats']
         return pd.DataFrame.from_dict(rows, orient='index').rename_axis('game')
@@ -167,8 +167,8 @@ def _count_games(n: int) -> str:
 
 # %% ../../../nbs/09_studies/papers/01_probed_games.ipynb #d94298df
 _RESULT = dict.fromkeys(('parameters', 'about', 'scores', 'packages'), TABLE)
-_ABOUT = dict(game=TABLE, method=TEXT, results=TABLE, unconverged=TABLE, caveats=TABLE)
-_GAME = dict(kept=TEXTS, entropy=TABLE, pruned=TABLE, duplicates=COUNT, packages=TABLE)
+_ABOUT = {'game': TABLE, 'method': TEXT, 'results': TABLE, 'unconverged': TABLE, 'caveats': TABLE}
+_GAME = {'kept': TEXTS, 'entropy': TABLE, 'pruned': TABLE, 'duplicates': COUNT, 'packages': TABLE}
 
 
 def _result(out: Path, key: str) -> tuple[dict, dict, pd.DataFrame]:
@@ -184,19 +184,20 @@ def _result(out: Path, key: str) -> tuple[dict, dict, pd.DataFrame]:
         about['caveats'] = {k: int(about['caveats'][k]) for k in ('constant', 'unseen')}
     if odd := set(scores['task']) - {name}:
         raise ValueError(f"{path} has scores of {sorted(odd)[0]!r:.80}; expected those of {name}")
-    game = game | dict(packages=game['packages'] | result['packages'])
-    return game, about | dict(key=key, parameters=result['parameters']), scores
+    game = game | {'packages': game['packages'] | result['packages']}
+    return game, about | {'key': key, 'parameters': result['parameters']}, scores
 
 # %% ../../../nbs/09_studies/papers/01_probed_games.ipynb #0db5654b
 def _collect(out: Path, keys, is_selected: Callable) -> tuple[dict, pd.DataFrame]:
     "Metadata and scores of the selected trials; of several of the same game and method those of the last"
-    about, tables = {}, {}
+    about = {}
+    tables = {}
     for key in keys:
         game, found, scores = _result(out, key)
         if is_selected(found):
             name = game_name(found['parameters']['game'])
             methods = about.get(name, {}).get('methods', {})
-            about[name] = game | dict(methods=methods | {found['method']: found})
+            about[name] = game | {'methods': methods | {found['method']: found}}
             tables[name, found['method']] = scores
     if not tables:
         return about, pd.DataFrame(columns=list(SCORE_COLUMNS))
@@ -236,7 +237,8 @@ def _named_methods(requested) -> tuple[list[str], dict[str, Method]]:
     if not isinstance(requested, (list, tuple)):
         requested = [None] * len(found)  # a mapping, whose keys are names of its own
     builtin = methods()
-    names, objects = [], {}
+    names = []
+    objects = {}
     for given, m in zip(requested, found):
         if m.name in builtin and m == Method(m.name, *builtin[m.name]):
             names.append(m.name)
@@ -246,11 +248,6 @@ def _named_methods(requested) -> tuple[list[str], dict[str, Method]]:
             names.append(m.name)
             objects[m.name] = m
     return names, objects
-
-
-def _check_folder(out: Path) -> None:
-    if not (out / 'sweep.json').exists() and any(out.glob('*/about.json')):
-        raise ValueError(f"the results in {str(out)!r} were made by an earlier version of srlviz; give another folder")
 
 
 def _check_picklable(methods) -> None:
@@ -329,24 +326,25 @@ def probe_games(
     names, objects = _named_methods(methods)
     grid = []
     for game in games:
-        parameters = dict(
-            game=game,
-            seed=seed,
-            encoder_frames=encoder_frames,
-            probe_frames=probe_frames,
-            version=version,
-            quick=quick,
-            threshold=threshold,
-            record_protocol=record_protocol,
-            norms=list(norms),
-            probing=dict(probing or {}),
-            agents=policy_identity(policies[game]) if policies else str(agents),
-            encoder={**(encoder or {}), **per_game.get(game, {})},
-        )
-        grid.append({k: [v] for k, v in parameters.items()} | dict(method=names))
+        parameters = {
+            'game': game,
+            'seed': seed,
+            'encoder_frames': encoder_frames,
+            'probe_frames': probe_frames,
+            'version': version,
+            'quick': quick,
+            'threshold': threshold,
+            'record_protocol': record_protocol,
+            'norms': list(norms),
+            'probing': dict(probing or {}),
+            'agents': policy_identity(policies[game]) if policies else str(agents),
+            'encoder': {**(encoder or {}), **per_game.get(game, {})},
+        }
+        grid.append({k: [v] for k, v in parameters.items()} | {'method': names})
     n_jobs = min(n_jobs if n_jobs > 0 else joblib.cpu_count(), len(games) * len(names))
     trial = ProbeTrial(objects, policies, keep_frames, progress)
-    _check_folder(out)
+    if not (out / 'sweep.json').exists() and any(out.glob('*/about.json')):
+        raise ValueError(f"the results in {str(out)!r} were made by an earlier version of srlviz; give another folder")
     if not compute:
         return _load_probed(trial, out, games, {m.name for m in find_methods(methods)}, seed, bool(policies or agents))
     if n_jobs > 1:

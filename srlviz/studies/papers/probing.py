@@ -87,7 +87,15 @@ def probe_table(
     """
     if data not in ('', *DATA):
         raise unknown('data', data, DATA)
-    columns = dict(study=study, task=task, groups=groups, seed=seed, data=data, inputs=inputs, budget=budget)
+    columns = {
+        'study': study,
+        'task': task,
+        'groups': groups,
+        'seed': seed,
+        'data': data,
+        'inputs': inputs,
+        'budget': budget,
+    }
     tables = [r.scores(method=split_label(label)['method'], **columns) for label, r in results.items()]
     ours = merge_scores(*tables)
     if not paper:
@@ -251,17 +259,17 @@ def _about_game(fit, probe):
     returns = game_returns(fit).query('finished')['reward']
     meta = probe.meta
     entropy = {k: float(v) for k, v in meta['entropy'].items()}
-    return dict(
-        kept=list(meta['kept']),
-        pruned={k: v for k, v in entropy.items() if k not in meta['kept']},
-        entropy=entropy,
-        duplicates=int(meta['duplicates']),
-        rows=rows,
-        returns=dict(mean=float(returns.mean()) if len(returns) else None, games=len(returns)),
-        rom_md5=meta['rom_md5'],
-        packages=meta['packages'],
-        categories={f.name: f.group for f in probe.factors},
-    )
+    return {
+        'kept': list(meta['kept']),
+        'pruned': {k: v for k, v in entropy.items() if k not in meta['kept']},
+        'entropy': entropy,
+        'duplicates': int(meta['duplicates']),
+        'rows': rows,
+        'returns': {'mean': float(returns.mean()) if len(returns) else None, 'games': len(returns)},
+        'rom_md5': meta['rom_md5'],
+        'packages': meta['packages'],
+        'categories': {f.name: f.group for f in probe.factors},
+    }
 
 
 def _about_probes(results):
@@ -273,14 +281,14 @@ def _about_probes(results):
     for label, r in results.items():
         if text := unconverged_words(r):
             unconverged[label] = text
-    return dict(
-        caveats=dict(
-            constant=int(constant['variable'].nunique()),
-            unseen=int(unseen['n_rows'].sum()),
-            variables=sorted(set(caveats['variable'])),
-        ),
-        unconverged=unconverged,
-    )
+    return {
+        'caveats': {
+            'constant': int(constant['variable'].nunique()),
+            'unseen': int(unseen['n_rows'].sum()),
+            'variables': sorted(set(caveats['variable'])),
+        },
+        'unconverged': unconverged,
+    }
 
 # %% ../../../nbs/09_studies/papers/00_probing.ipynb #90c3f19a
 class ProbeTrial:
@@ -393,13 +401,13 @@ class ProbeTrial:
         results = without_doubles(found).labelled('f1')
         paths = {}
         for (method, task, question), answer in found.answers.items():
-            label = method_label(dict(method=method, norm=answer.norm))
+            label = method_label({'method': method, 'norm': answer.norm})
             path = found.fitted[method, task].files.get(question)
             if label in results and label not in paths:
                 paths[label] = path or answer.save(out / 'results' / f'{method}-{answer.norm}.npz')
         about_game = _about_game(fit, probe)
         data = 'ppo' if parameters['agents'] else 'random'
-        columns = dict(study='atari', task=game_name(parameters['game']), seed=parameters['seed'], data=data)
+        columns = {'study': 'atari', 'task': game_name(parameters['game']), 'seed': parameters['seed'], 'data': data}
         budget = parameters['encoder_frames']
         table = probe_table(results, groups=about_game['categories'], budget=budget, paper=False, **columns)
         returns = about_game['returns']

@@ -88,7 +88,8 @@ def window_inputs(codes: Sequence[np.ndarray], targets: Targets, names: Sequence
             raise unknown('column of the targets', name, table)
     length = targets.cut.get('length') or (0 if targets.windows is None else targets.windows.lengths)
     all_factors = table.assign(t=table['start'] + length - 1).set_index(['episode', 't'])[names]
-    by_split, factors = {}, {}
+    by_split = {}
+    factors = {}
     for split in 'probe', 'valid', 'test':
         rows = (table['split'] == split).to_numpy()
         if rows.any():

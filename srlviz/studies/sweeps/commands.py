@@ -46,8 +46,7 @@ def _sweep(args) -> int:
     if args.dry_run:
         print(plan(study, grid, out, workers=args.workers, shard=args.shard))
         return 0
-    options = dict(workers=args.workers, shard=args.shard, retry=args.retry, address=args.address)
-    found = sweep(study, grid, out, **options)
+    found = sweep(study, grid, out, workers=args.workers, shard=args.shard, retry=args.retry, address=args.address)
     print(visible(repr(found)))
     if not len(found.failed):
         return 0
@@ -157,8 +156,15 @@ def add_commands(commands) -> None:
     p = commands.add_parser('report', help="run a study's notebook over the results of a sweep; no trial is run")
     p.add_argument('folder', metavar='DIR')
     p.add_argument('--notebook', help="name or path (default: the study's own)")
-    setting = dict(nargs=2, action='append', default=[], metavar=('NAME', 'VALUE'))
-    p.add_argument('-p', dest='parameters', help='set a parameter of the notebook', **setting)
+    p.add_argument(
+        '-p',
+        dest='parameters',
+        nargs=2,
+        action='append',
+        default=[],
+        metavar=('NAME', 'VALUE'),
+        help='set a parameter of the notebook',
+    )
     p.set_defaults(call=_report)
     p = commands.add_parser('caches', help='list caches and their sizes')
     p.add_argument('folder', metavar='DIR', nargs='?', help='sweep or recording (default: only your own caches)')

@@ -59,7 +59,7 @@ def open_store(folder: str | Path, study: Study) -> Path:
         )
     for part in 'grids', 'trials':
         make_folder(inside(folder, part))
-    write_json(folder / 'sweep.json', dict(layout=LAYOUT, study=study.name, trial=function))
+    write_json(folder / 'sweep.json', {'layout': LAYOUT, 'study': study.name, 'trial': function})
     return folder
 
 
@@ -99,7 +99,7 @@ def request_trials(folder: str | Path, trials: Mapping[str, Mapping]) -> None:
     make_folder(inside(folder, 'grids'))
     path = inside(folder, f'grids/{name}.json')
     now = time.time()
-    grid = dict(asked=now, last=now)
+    grid = {'asked': now, 'last': now}
     if path.exists():
         grid['asked'] = check_fields(read_json(path, 'a grid of trials'), {'asked': REAL}, path)['asked']
     grid['trials'] = [[k, dict(p)] for k, p in zip(params, trials.values())]
@@ -178,7 +178,7 @@ def claim_trial(place: Path, sweep: str) -> Iterator[bool]:
     path = inside(place, 'claim.json')
     if path.exists() and is_void(path, sweep):
         _remove_claim(path, sweep)
-    content = json.dumps(dict(host=this_host(), pid=os.getpid(), sweep=sweep, started=time.time()))
+    content = json.dumps({'host': this_host(), 'pid': os.getpid(), 'sweep': sweep, 'started': time.time()})
     try:
         with path.open('x', encoding='utf-8') as f:
             f.write(content)
@@ -242,21 +242,15 @@ def _scores(found) -> tuple[dict, dict]:
     return check_scores(table).to_dict('list'), json.loads(about)
 
 
-def _diverged(curve: Path) -> dict[str, int]:
-    with suppress(OSError, ValueError):  # no curve was logged
-        return diverged_curves(latest_rows(curve))
-    return {}
-
-
 def _outcome(trial: Callable, parameters: Mapping, curve: Path) -> dict:
     "Run a trial; its scores or its error."
     try:
         with curve_to(curve):
             scores, about = _scores(trial(**parameters))
-        return dict(status='done', error='', traceback='', scores=scores, about=about)
+        return {'status': 'done', 'error': '', 'traceback': '', 'scores': scores, 'about': about}
     except (Exception, SystemExit) as e:
         message = f'{type(e).__name__}: {e}'.strip(': ')
-        return dict(status='failed', error=message, traceback=traceback.format_exc(), scores={}, about={})
+        return {'status': 'failed', 'error': message, 'traceback': traceback.format_exc(), 'scores': {}, 'about': {}}
 
 # %% ../../../nbs/09_studies/sweeps/00_store.ipynb #b88ecdf2
 def is_finished(place: Path, retry_before: float = 0.0) -> bool:
@@ -318,10 +312,16 @@ def run_trial(
         wall = time.perf_counter()
         cpu = time.process_time()
         outcome = _outcome(trial, arguments, place / 'curve.csv')
-        cost = dict(seconds=time.perf_counter() - wall, cpu_seconds=time.process_time() - cpu, memory=peak_memory())
-        process = dict(host=socket.gethostname(), pid=os.getpid(), started=started, ended=time.time())
-        about = dict(layout=LAYOUT, key=key, parameters=dict(parameters), packages=_packages())
-        about['diverged'] = _diverged(place / 'curve.csv')
+        cost = {
+            'seconds': time.perf_counter() - wall,
+            'cpu_seconds': time.process_time() - cpu,
+            'memory': peak_memory(),
+        }
+        process = {'host': socket.gethostname(), 'pid': os.getpid(), 'started': started, 'ended': time.time()}
+        about = {'layout': LAYOUT, 'key': key, 'parameters': dict(parameters), 'packages': _packages()}
+        about['diverged'] = {}
+        with suppress(OSError, ValueError):  # no curve was logged
+            about['diverged'] = diverged_curves(latest_rows(place / 'curve.csv'))
         write_json(place / 'result.json', about | process | cost | outcome)
     return 'ran'
 
@@ -340,10 +340,20 @@ def record_lost_trial(folder: str | Path, key: str, parameters: Mapping, error: 
         if read_json(Path(folder) / 'trials' / key / 'result.json', 'the result of a trial')['status'] == 'done':
             return
     now = time.time()
-    about = dict(layout=LAYOUT, key=key, parameters=dict(parameters), status='failed', error=error)
-    process = dict(host=socket.gethostname(), pid=0, started=now, ended=now, seconds=0.0, cpu_seconds=0.0, memory=0)
+    about = {'layout': LAYOUT, 'key': key, 'parameters': dict(parameters), 'status': 'failed', 'error': error}
+    process = {
+        'host': socket.gethostname(),
+        'pid': 0,
+        'started': now,
+        'ended': now,
+        'seconds': 0.0,
+        'cpu_seconds': 0.0,
+        'memory': 0,
+    }
     place = make_folder(inside(folder, f'trials/{key}'))
-    write_json(place / 'result.json', about | process | dict(packages=_packages(), traceback='', scores={}, about={}))
+    write_json(
+        place / 'result.json', about | process | {'packages': _packages(), 'traceback': '', 'scores': {}, 'about': {}}
+    )
     (place / 'claim.json').unlink(missing_ok=True)
 
 # %% ../../../nbs/09_studies/sweeps/00_store.ipynb #7df98fc1
@@ -418,7 +428,7 @@ class Tables:
             for c in SCORE_COLUMNS:
                 columns[c] += part[c]
             columns['trial'] += [key] * len(part['value'])
-        table = pd.DataFrame(columns).astype(dict(trial=str))  # also if it is empty
+        table = pd.DataFrame(columns).astype({'trial': str})  # also if it is empty
         table = _disambiguate(table, {key: self.run_folder.requested[key[:10]] for key in parts})
         if of is not None:
             table = table[table['trial'].str[:10].isin(of)]
