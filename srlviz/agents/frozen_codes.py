@@ -88,7 +88,7 @@ class FrozenCodes(VectorWrapper):
         for past, action in zip(self._pasts, iterate(self.env.action_space, actions)):
             past.actions[-1] = np.array(action)
         if self._same_step and over.any():
-            infos = infos | dict(final_obs=self._final_codes(infos['final_obs'], over))
+            infos = infos | {'final_obs': self._final_codes(infos['final_obs'], over)}
         starts = over if self._same_step else self._ended
         for i, past in enumerate(self._pasts):
             if starts[i]:
@@ -163,6 +163,6 @@ def coded_envs(task: str, num_envs: int) -> VectorEnv:
     if task_name(task) is not None:
         return gymnasium.make_vec(id, num_envs, autoreset_mode='SameStep')
     if id.startswith('ALE/'):
-        options = dict(obs_type='grayscale', frameskip=4, repeat_action_probability=0.0)
+        options = {'obs_type': 'grayscale', 'frameskip': 4, 'repeat_action_probability': 0.0}
         return gymnasium.make_vec(id, num_envs, vectorization_mode='sync', **options)
     return gymnasium.make_vec(id, num_envs)

@@ -41,19 +41,19 @@ def space_config(space: spaces.Space) -> dict:
     ValueError : for a space other than Discrete, MultiDiscrete, MultiBinary, Box, or a Tuple or Dict of these
     """
     if isinstance(space, spaces.Tuple):
-        return dict(name='Tuple', spaces=[space_config(s) for s in space])
+        return {'name': 'Tuple', 'spaces': [space_config(s) for s in space]}
     if isinstance(space, spaces.Discrete):
-        return dict(name='Discrete', n=int(space.n), start=int(space.start))
+        return {'name': 'Discrete', 'n': int(space.n), 'start': int(space.start)}
     if isinstance(space, spaces.MultiDiscrete):
-        return dict(name='MultiDiscrete', nvec=space.nvec.tolist(), start=space.start.tolist())
+        return {'name': 'MultiDiscrete', 'nvec': space.nvec.tolist(), 'start': space.start.tolist()}
     if isinstance(space, spaces.MultiBinary):
-        return dict(name='MultiBinary', n=list(space.shape))
+        return {'name': 'MultiBinary', 'n': list(space.shape)}
     if isinstance(space, spaces.Dict):
-        return dict(name='Dict', spaces={k: space_config(s) for k, s in space.items()})
+        return {'name': 'Dict', 'spaces': {k: space_config(s) for k, s in space.items()}}
     if isinstance(space, spaces.Box):
-        config = dict(name='Box', low=space.low.tolist(), high=space.high.tolist(), dtype=space.dtype.name)
+        config = {'name': 'Box', 'low': space.low.tolist(), 'high': space.high.tolist(), 'dtype': space.dtype.name}
         if space.low.size and np.ptp(space.low) == 0 == np.ptp(space.high):  # equal bounds, as in frames
-            config |= dict(low=space.low.flat[0].item(), high=space.high.flat[0].item(), shape=list(space.shape))
+            config |= {'low': space.low.flat[0].item(), 'high': space.high.flat[0].item(), 'shape': list(space.shape)}
         return config
     raise ValueError(f"an agent can be saved with spaces {_SPACES}; got {space}")
 
@@ -433,7 +433,7 @@ class AgentRows:
 # %% ../../nbs/05_agents/07_player.ipynb #464cc86a
 def _with_memory(memory: type | nn.Module | None) -> type:
     "Return `MemoryAgent`, for a third-party memory a subclass with it"
-    return MemoryAgent if memory is None else type('MemoryAgent', (MemoryAgent,), dict(given_memory=memory))
+    return MemoryAgent if memory is None else type('MemoryAgent', (MemoryAgent,), {'given_memory': memory})
 
 
 def load_policy(path: str | Path, greedy: bool | None = None, memory: type | nn.Module | None = None) -> MemoryAgent:
@@ -537,7 +537,7 @@ def _sweep_files(folder: Path, preset: str, ppo: dict) -> list[Path]:
         try:
             content = read_json(inside(folder, str(result.relative_to(folder))))
             p = check_fields(content, {'parameters': TABLE}, result)['parameters']
-            check_fields(dict(seed=0, budget=0) | p, dict(seed=COUNT, budget=_BUDGET), f'{result}: parameters')
+            check_fields({'seed': 0, 'budget': 0} | p, {'seed': COUNT, 'budget': _BUDGET}, f'{result}: parameters')
         except (ValueError, OSError) as e:
             warn(str(e))
             continue

@@ -200,7 +200,11 @@ def collect(network: nn.Module, envs: TrainingEnvs, obs: np.ndarray, seed: int, 
         actions = torch.multinomial(logits.log_softmax(-1).exp(), 1, generator=rng)  # (N, 1)
         log_probs, _ = Categorical([logits.shape[-1]]).judge(logits, actions)
         obs, step = envs.step(actions[:, 0].numpy())
-        step |= dict(actions=actions[:, 0].numpy(), log_probs=log_probs.numpy(), values=values.float().cpu().numpy())
+        step |= {
+            'actions': actions[:, 0].numpy(),
+            'log_probs': log_probs.numpy(),
+            'values': values.float().cpu().numpy(),
+        }
         steps.append(step)
     last = [step.pop('last') for step in steps]
     arrays = {name: np.stack([step[name] for step in steps]) for name in steps[0]}
@@ -232,13 +236,13 @@ def learnable(network: nn.Module, rollout: FrameRollout, config: PPOConfig) -> d
         config.gamma,
         config.gae_lambda,
     )
-    arrays = dict(
-        actions=rollout.actions,
-        log_probs=rollout.log_probs,
-        values=rollout.values,
-        advantages=advantages,
-        returns=advantages + rollout.values,
-    )
+    arrays = {
+        'actions': rollout.actions,
+        'log_probs': rollout.log_probs,
+        'values': rollout.values,
+        'advantages': advantages,
+        'returns': advantages + rollout.values,
+    }
     rows = {k: torch.from_numpy(x[rollout.real]).to(device) for k, x in arrays.items()}
     rows['obs'] = rollout.obs.flatten(0, 1)
     rows['at'] = torch.from_numpy(np.flatnonzero(rollout.real))
@@ -350,18 +354,19 @@ class PPO:
                 started = time.perf_counter()
                 obs, metrics = self._update(obs, update)
                 recent.extend(episode.total for episode in envs.finished)
-                row = dict(
-                    update=update,
-                    steps=(update + 1) * c.num_envs * c.num_steps,
-                    games=len(envs.finished) + (history[-1]['games'] if history else 0),
-                    mean_return=float(np.mean(recent)) if recent else float('nan'),
-                )
-                row |= metrics | dict(seconds=time.perf_counter() - started)
+                row = {
+                    'update': update,
+                    'steps': (update + 1) * c.num_envs * c.num_steps,
+                    'games': len(envs.finished) + (history[-1]['games'] if history else 0),
+                    'mean_return': float(np.mean(recent)) if recent else float('nan'),
+                    **metrics,
+                    'seconds': time.perf_counter() - started,
+                }
                 envs.finished = []
                 history.append(row)
                 show_progress(row, bar)
                 if self.checkpoint.due(len(history)):
-                    saved = dict(games=envs.saved()) if envs.can_be_saved else {}
+                    saved = {'games': envs.saved()} if envs.can_be_saved else {}
                     self.checkpoint.save(self.network, self.optimizer, history, recent=list(recent), **saved)
         self.network.eval()
         self.history_ = pd.DataFrame(history)
@@ -399,7 +404,7 @@ class PPO:
         rollout = collect(self.network, self.training_envs, obs, seed_of(c.seed, update, 1), self.device)
         rows = learnable(self.network, rollout, c)
         metrics = improve(self.network, self.optimizer, rows, c, update)
-        return rollout.next_obs, metrics | dict(learning_rate=rate)
+        return rollout.next_obs, metrics | {'learning_rate': rate}
 
 # %% ../../nbs/05_agents/04_ppo.ipynb #853ee992
 def _check_fit(envs, network, config, device) -> int:

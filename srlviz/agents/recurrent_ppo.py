@@ -148,7 +148,7 @@ def targets(rollout: Rollout, config: PPOConfig) -> dict[str, Tensor]:
     if config.norm_adv:
         real = torch.from_numpy(rollout.real.T.copy())
         advantages[real] = normalised(advantages[real])
-    return dict(log_probs=rollout.log_probs, advantages=advantages.to(returns.device), returns=returns)
+    return {'log_probs': rollout.log_probs, 'advantages': advantages.to(returns.device), 'returns': returns}
 
 
 def return_variance(rollout: Rollout, config: PPOConfig) -> float:
@@ -231,7 +231,7 @@ def improve(
     check_weights(network, update)
     means = {k: float(np.mean([metrics[k] for metrics in steps])) for k in steps[0]}
     errors = (rows['returns'] - rollout.values).cpu()[real].double()
-    return means | dict(explained_variance=explained_variance(returns, errors), return_variance=next_v)
+    return means | {'explained_variance': explained_variance(returns, errors), 'return_variance': next_v}
 
 # %% ../../nbs/05_agents/06_recurrent_ppo.ipynb #af91aede
 def _next_kl_coef(kl_coef: float, kl: float, target: float) -> float:
@@ -253,17 +253,17 @@ def run_identity(envs: VectorEnv, network: MemoryActorCritic) -> dict:
         specs = envs.get_attr('spec')
     except Exception:  # only lists of environments have it
         specs = [getattr(envs, 'spec', None)]
-    return dict(
-        memory=type(memory).__name__,
-        width=network.width,
-        head_layers=network.head_layers,
+    return {
+        'memory': type(memory).__name__,
+        'width': network.width,
+        'head_layers': network.head_layers,
         **config,
-        weights=sum(p.numel() for p in network.parameters()),
-        frame=None if network.frame is None else list(network.frame),
-        envs=sorted({spec.id for spec in specs if spec is not None}),
-        shows=str(envs.single_observation_space),
-        takes=str(envs.single_action_space),
-    )
+        'weights': sum(p.numel() for p in network.parameters()),
+        'frame': None if network.frame is None else list(network.frame),
+        'envs': sorted({spec.id for spec in specs if spec is not None}),
+        'shows': str(envs.single_observation_space),
+        'takes': str(envs.single_action_space),
+    }
 
 
 @contextmanager
@@ -539,13 +539,6 @@ def _parts(space: spaces.Space, name: str = 'observation') -> dict[str, spaces.S
     return parts
 
 
-def _is_flattenable(space: spaces.Space) -> bool:
-    try:
-        return space.is_np_flattenable
-    except NotImplementedError:  # third-party spaces that derive from Space alone, such as minigrid's MissionSpace
-        return False
-
-
 def _is_ours(envs: VectorEnv) -> bool:
     "Whether environments are of one of our tasks: only these have an attribute `task` with a `plain_space`"
     return hasattr(getattr(envs, 'task', None), 'plain_space')
@@ -564,7 +557,11 @@ def flattened(envs: VectorEnv) -> VectorEnv:
     if _is_ours(envs):
         raise ValueError(f"a memory reads vectors; the observation space is {space}: make the task with flat=True")
     for name, part in _parts(space).items():
-        if not _is_flattenable(part):
+        try:
+            is_flattenable = part.is_np_flattenable
+        except NotImplementedError:  # third-party spaces that derive from Space alone, such as minigrid's MissionSpace
+            is_flattenable = False
+        if not is_flattenable:
             advice = 'leave it out by a wrapper of the environment, such as minigrid.wrappers.ImgObsWrapper'
             raise ValueError(f"a memory reads vectors; the part {name!r} of the observation space is {part}: {advice}")
     return FlattenObservation(envs)
@@ -621,8 +618,8 @@ TRAINER_VERSION = 2  # increases with every change of the results of preset `fas
 
 
 PRESETS = {
-    'fast': (_FAST, dict(width=64, n_hidden=64, head_layers=1)),
-    'paper': (_PAPER, dict(width=128, n_hidden=256, head_layers=2)),
+    'fast': (_FAST, {'width': 64, 'n_hidden': 64, 'head_layers': 1}),
+    'paper': (_PAPER, {'width': 128, 'n_hidden': 256, 'head_layers': 2}),
 }
 
 # %% ../../nbs/05_agents/06_recurrent_ppo.ipynb #5406daa4

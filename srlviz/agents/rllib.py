@@ -96,7 +96,7 @@ class MemoryEncoder(nn.Module):
     def get_initial_state(self) -> dict:
         "Return the initial state without a batch axis: {'state': (n_state,)}; {} for a memory without state"
         state = self.memory.initial_state(1)
-        return dict(state=pack_state(state)[0]) if sum(t.numel() for t in leaves(state)) else {}
+        return {'state': pack_state(state)[0]} if sum(t.numel() for t in leaves(state)) else {}
 
     def forward(self, batch: dict) -> dict:
         """Run one forward pass.
@@ -119,10 +119,10 @@ class MemoryEncoder(nn.Module):
                 raise ValueError("this memory has a state: pass it as state_in, initially rows of get_initial_state()")
             x = x[:, None]  # (B, 1, width)
             y, _ = self.memory(x, self.memory.initial_state(len(x)), self._no_starts(x))
-            return dict(encoder_out=y[:, 0])
+            return {'encoder_out': y[:, 0]}
         state = unpack_state(batch['state_in']['state'], self.memory.initial_state(len(x)))
         y, state = self.memory(x, state, self._no_starts(x))
-        return dict(encoder_out=y, state_out=dict(state=pack_state(state)))
+        return {'encoder_out': y, 'state_out': {'state': pack_state(state)}}
 
     def _no_starts(self, x: Tensor) -> Tensor:
         "Return flags (B, T) by which no step of x starts an episode"
@@ -197,7 +197,7 @@ def _encoder(space, config: dict) -> MemoryEncoder:
     return MemoryEncoder(space.shape[0], **{k: config[k] for k in ('memory', 'width', 'n_hidden', 'options')})
 
 # %% ../../nbs/05_agents/08_rllib.ipynb #aaa5df27
-_ON_DEMAND = dict(MemoryRLModule=_memory_rl_module, MemoryCatalog=_memory_catalog)
+_ON_DEMAND = {'MemoryRLModule': _memory_rl_module, 'MemoryCatalog': _memory_catalog}
 
 
 @functools.cache
@@ -258,21 +258,22 @@ def memory_module(
     sizes = (width, n_hidden, max_seq_len)
     if min(sizes) < 1:
         raise ValueError(f"width, n_hidden and max_seq_len are at least 1, got {sizes}")
-    config = dict(memory=memory, width=width, n_hidden=n_hidden, options=options or {})
-    MemoryEncoder(1, **config)  # to raise its errors here rather than in an actor
+    options = options or {}
+    MemoryEncoder(1, memory, width, n_hidden, options)  # to raise its errors here rather than in an actor
+    config = {'memory': memory, 'width': width, 'n_hidden': n_hidden, 'options': options, 'max_seq_len': max_seq_len}
     if algorithm != 'DQN':
-        classes = dict(module_class=_on_demand('MemoryRLModule'))
+        classes = {'module_class': _on_demand('MemoryRLModule')}
     else:
         # before the import below, as its ImportError has advice
-        classes = dict(catalog_class=_on_demand('MemoryCatalog'))
+        classes = {'catalog_class': _on_demand('MemoryCatalog')}
         from ray.rllib.algorithms.dqn.torch.default_dqn_torch_rl_module import DefaultDQNTorchRLModule
 
         classes['module_class'] = DefaultDQNTorchRLModule
         config['head_fcnet_hiddens'] = [width]
     from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 
-    spec = RLModuleSpec(**classes, model_config=dict(config, max_seq_len=max_seq_len))
-    return dict(rl_module_spec=spec, model_config=dict(max_seq_len=max_seq_len))
+    spec = RLModuleSpec(**classes, model_config=config)
+    return {'rl_module_spec': spec, 'model_config': {'max_seq_len': max_seq_len}}
 
 # %% ../../nbs/05_agents/08_rllib.ipynb #6acf290b
 def start_ray(tries: int = 3, **options):
@@ -293,7 +294,7 @@ def start_ray(tries: int = 3, **options):
     """
     import ray
 
-    options = dict(include_dashboard=False, log_to_driver=False, ignore_reinit_error=True) | options
+    options = {'include_dashboard': False, 'log_to_driver': False, 'ignore_reinit_error': True} | options
     for remaining in reversed(range(tries)):
         try:
             return ray.init(**options)

@@ -37,13 +37,6 @@ def row_numbers(rows: np.ndarray, seed: int = 0) -> np.ndarray:
         numbers[start : start + _BLOCK] = words[start : start + _BLOCK].astype(np.uint64) @ factors
     return numbers
 
-
-def _numbers_of_factors(tables: list[pd.DataFrame]) -> np.ndarray:
-    "A number for each row of factors of several tables, one after the other"
-    columns = [pd.factorize(pd.concat([table[name] for table in tables]))[0] for name in tables[0]]
-    n_rows = sum(map(len, tables))
-    return row_numbers(np.stack(columns, 1), 1) if columns else np.zeros(n_rows, np.uint64)
-
 # %% ../../nbs/00_core/11_leaks.ipynb #3019a13f
 MIN_SHARE = 0.1  # of the test rows; the first steps of a memory are often equal
 _MIN_DIFFERENT = 0.5  # of the rows of an episode
@@ -78,7 +71,10 @@ def repeated_rows(codes: Mapping, factors: Mapping) -> list[dict]:
     code_numbers = row_numbers(np.concatenate([train, test]))
     if _is_coarse(code_numbers[: len(train)], factors['probe'].index):
         return []
-    numbers = code_numbers ^ _numbers_of_factors([factors['probe'], factors['test']])
+    columns = []
+    for name in factors['probe']:
+        columns.append(pd.factorize(pd.concat([factors[split][name] for split in ('probe', 'test')]))[0])
+    numbers = code_numbers ^ row_numbers(np.stack(columns, 1), 1) if columns else code_numbers
     repeated = np.isin(numbers[len(train) :], numbers[: len(train)])
     share = float(repeated.mean())
     if share < MIN_SHARE:
@@ -107,7 +103,7 @@ def _plain(codes) -> np.ndarray:
 def _is_coarse(numbers: np.ndarray, index: pd.Index) -> bool:
     "Whether most rows of an episode have the codes of another row of it; of rows without episodes, nearly all"
     episode = index.get_level_values('episode').to_numpy() if 'episode' in index.names else np.zeros(len(index))
-    rows = pd.DataFrame(dict(episode=episode, number=numbers))
+    rows = pd.DataFrame({'episode': episode, 'number': numbers})
     if rows['episode'].nunique() == len(rows):
         return rows['number'].nunique() < max(20, 0.05 * len(rows))
     return len(rows.drop_duplicates()) < _MIN_DIFFERENT * len(rows)

@@ -968,7 +968,11 @@ class Question:
         """
         check_whole(seed, 'seed')
         kinds = {} if kinds is None else kinds
-        _check_kinds(kinds)
+        if not isinstance(kinds, Mapping):
+            raise ValueError(f"kinds is a mapping from factors to {' or '.join(map(repr, KINDS))}; got {kinds!r:.80}")
+        for kind in kinds.values():
+            if kind not in KINDS:
+                raise unknown('kind of factor', f'{kind!s:.80}', KINDS)
         codes, factors = check_parts(codes, factors)
         # signs are of the data as they were given: which rows and factors leave below depends on the question, and
         # until then all questions that are asked together have the same arrays, whose signs are measured once
@@ -1214,14 +1218,6 @@ def _are_classes(columns: Sequence[pd.Series]) -> bool:
 def _are_whole(values: np.ndarray) -> bool:
     "Whether all numbers are whole, and exact as 64 bits"
     return np.array_equal(values, np.rint(values)) and bool((np.abs(values) < 2**53).all())
-
-
-def _check_kinds(kinds: Mapping[str, str]) -> None:
-    if not isinstance(kinds, Mapping):
-        raise ValueError(f"kinds is a mapping from factors to {' or '.join(map(repr, KINDS))}; got {kinds!r:.80}")
-    for kind in kinds.values():
-        if kind not in KINDS:
-            raise unknown('kind of factor', f'{kind!s:.80}', KINDS)
 
 # %% ../../nbs/00_core/12_questions.ipynb #47589990
 def with_types(factors: Mapping, numbers: Mapping[str, bool]) -> Mapping:

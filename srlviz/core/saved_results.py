@@ -205,24 +205,26 @@ def save_results(results, folder: str | Path, data: bool = True) -> Path:
     """
     with atomic_folder(folder) as place:
         save_scores(results.scores, place / 'scores.csv')
-        header = dict(
-            format=FORMAT,
-            version=VERSION,
-            scores=checksum(place / 'scores.csv'),
-            questions={name: dict(question=q.name, arguments=q.arguments()) for name, q in results.questions.items()},
-            references=results.references,
-            baseline=results.baseline,
-            reasons=[[*key, text] for key, text in results.reasons.items()],
-            warnings=[[*key, text] for key, text in results.warnings.items()],
-            left_out=[[*key, text] for key, text in results.left_out.items()],
-            notes={task: [*lines] for task, lines in results.notes.items()},
-            about=dict(results.about),
-            intervals=_plain_columns(results._intervals),
-            moments=_plain_columns(results.moments()),
-            answers=[],
-            recordings=[],
-            codes=[],
-        )
+        header = {
+            'format': FORMAT,
+            'version': VERSION,
+            'scores': checksum(place / 'scores.csv'),
+            'questions': {
+                name: {'question': q.name, 'arguments': q.arguments()} for name, q in results.questions.items()
+            },
+            'references': results.references,
+            'baseline': results.baseline,
+            'reasons': [[*key, text] for key, text in results.reasons.items()],
+            'warnings': [[*key, text] for key, text in results.warnings.items()],
+            'left_out': [[*key, text] for key, text in results.left_out.items()],
+            'notes': {task: [*lines] for task, lines in results.notes.items()},
+            'about': dict(results.about),
+            'intervals': _plain_columns(results._intervals),
+            'moments': _plain_columns(results.moments()),
+            'answers': [],
+            'recordings': [],
+            'codes': [],
+        }
         if data:
             header |= _save_data(results, place)
         write_json(place / 'results.json', header)

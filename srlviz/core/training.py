@@ -124,7 +124,13 @@ def _checked_copy(path: str | Path) -> tuple[io.BytesIO, int]:
     with open_file(path) as f:
         start = f.read(2)
         f.seek(0)
-        copy, pickled = _copy_zip(f) if start == b'PK' else _copy_stream(f)
+        if start == b'PK':
+            copy, pickled = _copy_zip(f)
+        else:  # torch's format of 2018: three short pickles, that of the content and that of the keys
+            copy = io.BytesIO(f.read())
+            for _ in range(5):
+                _check_pickle(copy)
+            pickled = copy.tell()
     copy.seek(0)
     return copy, 1000 + 10 * pickled
 
@@ -149,14 +155,6 @@ def _copy_zip(f: BinaryIO) -> tuple[io.BytesIO, int]:
     if pickled is None:
         raise ValueError("it has no list of its tensors, data.pkl")
     return out, pickled
-
-
-def _copy_stream(f: BinaryIO) -> tuple[io.BytesIO, int]:
-    "As `_copy_zip`, for torch's format of 2018: three short pickles, that of the content and that of the keys"
-    copy = io.BytesIO(f.read())
-    for _ in range(5):
-        _check_pickle(copy)
-    return copy, copy.tell()
 
 
 def _check_pickle(content: bytes | BinaryIO) -> None:
@@ -540,7 +538,7 @@ def summarize_history(history: pd.DataFrame, patience: int | None = None) -> dic
     Without a validation loss only `epochs` and `seconds_per_epoch`.
     """
     epochs = len(history)
-    summary = dict(epochs=epochs, seconds_per_epoch=float(history['seconds'].median()))
+    summary = {'epochs': epochs, 'seconds_per_epoch': float(history['seconds'].median())}
     valid = history['valid'].to_numpy()
     if np.isnan(valid).any():
         return summary

@@ -140,7 +140,9 @@ class _Network(Parameters):
         return _Network(net, self.read, self.batch_size, self.layer, self.maps)
 
     def __repr__(self):
-        arguments = vars(self.read) if self.layer is None else dict(layer=self.layer, maps=self.maps) | vars(self.read)
+        arguments = (
+            vars(self.read) if self.layer is None else {'layer': self.layer, 'maps': self.maps} | vars(self.read)
+        )
         return f"as_encoder({type(self.net).__name__}, {', '.join(f'{k}={v!r}' for k, v in arguments.items())})"
 
 
@@ -523,7 +525,15 @@ def layer_encoders(
     ------
     ValueError : as `as_encoder`; if the recording is empty; if no layer can be used
     """
-    options = dict(size=size, stack=stack, scale=scale, layout=layout, batch_size=batch_size, inputs=inputs, maps=maps)
+    options = {
+        'size': size,
+        'stack': stack,
+        'scale': scale,
+        'layout': layout,
+        'batch_size': batch_size,
+        'inputs': inputs,
+        'maps': maps,
+    }
     if not isinstance(net, nn.Module):
         raise ValueError(f"net is a torch module, which has layers; got {type(net).__name__}")
     read = as_encoder(net, **options).read

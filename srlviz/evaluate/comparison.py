@@ -305,16 +305,6 @@ def probability_of_improvement(
     table = pd.DataFrame(rows, columns=['task', 'probability', 'low', 'high', 'n_x', 'n_y', 'over'])
     return table.assign(low=table['low'].clip(lower=0), high=table['high'].clip(upper=1))
 
-# %% ../../nbs/06_evaluate/04_comparison.ipynb #71e178ab
-def _check_thresholds(thresholds) -> np.ndarray:
-    "Return thresholds as an array, or raise a ValueError if they are not finite or do not rise"
-    array = np.asarray(thresholds, float)
-    if array.ndim != 1 or not array.size or not np.isfinite(array).all() or (np.diff(array) <= 0).any():
-        raise ValueError(
-            f"thresholds must be finite numbers (n,) that rise, such as np.linspace(0, 1, 51); got {array!r:.80}"
-        )
-    return array
-
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #53eb611d
 def performance_profile(
     scores,
@@ -350,22 +340,33 @@ def performance_profile(
     Source: Agarwal et al. (2021), section 4.2.
     """
     _check_interval(over, confidence_level, n_resamples)
-    thresholds = _check_thresholds(thresholds)
+    thresholds = np.asarray(thresholds, float)
+    rises = (
+        thresholds.ndim == 1 and thresholds.size and np.isfinite(thresholds).all() and (np.diff(thresholds) > 0).all()
+    )
+    if not rises:
+        raise ValueError(
+            f"thresholds must be finite numbers (n,) that rise, such as np.linspace(0, 1, 51); got {thresholds!r:.80}"
+        )
     tables = []
     for method, tasks in _on_shared_tasks(_by_method(scores, metric)).items():
         above = [(runs[:, None] > thresholds).astype(float) for runs in tasks.values()]  # each (n_runs, n_thresholds)
         share, low, high = _mean_interval(above, over, confidence_level, n_resamples, seed, is_mean=False)
         runs = sum(map(len, above))
-        columns = dict(method=method, threshold=thresholds, share=share, low=low.clip(min=0), high=high.clip(max=1))
-        tables.append(pd.DataFrame(columns | dict(tasks=len(above), runs=runs, over=over)))
+        columns = {
+            'method': method,
+            'threshold': thresholds,
+            'share': share,
+            'low': low.clip(min=0),
+            'high': high.clip(max=1),
+            'tasks': len(above),
+            'runs': runs,
+            'over': over,
+        }
+        tables.append(pd.DataFrame(columns))
     return pd.concat(tables, ignore_index=True)
 
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #49f0b450
-def _quadratic(w: np.ndarray, m: np.ndarray) -> np.ndarray:
-    "w' m w for each row of w (R, n)"
-    return ((w @ m) * w).sum(1)
-
-
 def _rank_draws(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.ndarray:
     "Spearman's and Kendall's correlations (R, 2) of x and y (n,), each taken w (R, n) times; NaN if all are tied"
     a, b = np.sign(x[:, None] - x), np.sign(y[:, None] - y)
@@ -373,7 +374,7 @@ def _rank_draws(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.ndarray:
     rank = [w @ ((1 - m) / 2) for m in (a, b)]  # below or tied: 1, 1/2 for each
     rank = [r - (w * r).sum(1, keepdims=True) / n for r in rank]
     spearman = [(w * rank[0] * rank[1]).sum(1), *((w * r * r).sum(1) for r in rank)]
-    kendall = [_quadratic(w, m) for m in (a * b, np.abs(a), np.abs(b))]
+    kendall = [((w @ m) * w).sum(1) for m in (a * b, np.abs(a), np.abs(b))]
     with np.errstate(invalid='ignore', divide='ignore'):
         return np.stack([top / np.sqrt(p * q) for top, p, q in (spearman, kendall)], 1)
 
@@ -490,10 +491,15 @@ def _agreement_row(task: str, among: str, order, cells: pd.DataFrame, over: str,
     "A row of `agreement` from a point and its draws"
     point, drawn = order
     low, high = percentiles(drawn, confidence_level)
-    row = dict(task=task, among=among)
+    row = {'task': task, 'among': among}
     for i, name in enumerate(('spearman', 'kendall')):
         row |= {name: point[i], f'{name}_low': low[i], f'{name}_high': high[i]}
-    return row | dict(cells=len(cells), tasks=cells['task'].nunique(), methods=cells['method'].nunique(), over=over)
+    return row | {
+        'cells': len(cells),
+        'tasks': cells['task'].nunique(),
+        'methods': cells['method'].nunique(),
+        'over': over,
+    }
 
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #2cba81a9
 _AGREEMENT_OVER = ('task', 'cell')
@@ -570,5 +576,5 @@ def agreement(
     rows.append(_agreement_row('all', 'methods within tasks', within, cells, over, confidence_level))
     *means, used = _means_of_methods(cells, over, counts)
     table = pd.DataFrame([*rows, _agreement_row('all', 'means of methods', means, used, over, confidence_level)])
-    lost = left_out['task'].value_counts().to_dict() | dict(all=len(left_out))
+    lost = left_out['task'].value_counts().to_dict() | {'all': len(left_out)}
     return table.assign(left_out=[lost.get(task, 0) for task in table['task']])

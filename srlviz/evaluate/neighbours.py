@@ -35,32 +35,29 @@ def _step_codes(codes) -> list[np.ndarray]:
     return arrays
 
 
-def _scaled_points(codes, norm, metric) -> np.ndarray:
-    "Codes as one float32 array (N, n_codes), normalized and centred"
-    points = np.concatenate(codes).astype(np.float32, copy=False)
-    if norm == 'standardize':
-        mean, std = mean_and_std(points)
-        points -= mean.astype(np.float32)
-        points /= std.astype(np.float32)
-    if metric == 'cosine':
-        length = np.sqrt(np.einsum('ij,ij->i', points, points))
-        n_zero = int((length == 0).sum())
-        if n_zero:
-            raise ValueError(
-                f"{n_zero} of {len(points)} codes are all zeros and have no direction; use metric='euclidean'"
-            )
-        points /= length[:, None]
-    # the mean does not change distances; without it they are not differences of large numbers
-    points -= points.mean(0, dtype=np.float64).astype(np.float32)
-    return points
-
-
 class _Points:
     "Codes prepared for a search: `scores` selects candidates quickly, `nearest` computes their distances"
 
     def __init__(self, codes, norm, metric):
-        self.points, self.metric = _scaled_points(codes, norm, metric), metric
-        self.square, self.n_codes = np.einsum('ij,ij->i', self.points, self.points), self.points.shape[1]
+        points = np.concatenate(codes).astype(np.float32, copy=False)  # (N, n_codes)
+        if norm == 'standardize':
+            mean, std = mean_and_std(points)
+            points -= mean.astype(np.float32)
+            points /= std.astype(np.float32)
+        if metric == 'cosine':
+            length = np.sqrt(np.einsum('ij,ij->i', points, points))
+            n_zero = int((length == 0).sum())
+            if n_zero:
+                raise ValueError(
+                    f"{n_zero} of {len(points)} codes are all zeros and have no direction; use metric='euclidean'"
+                )
+            points /= length[:, None]
+        # the mean does not change distances; without it they are not differences of large numbers
+        points -= points.mean(0, dtype=np.float64).astype(np.float32)
+        self.points = points
+        self.metric = metric
+        self.square = np.einsum('ij,ij->i', points, points)
+        self.n_codes = points.shape[1]
 
     def __len__(self):
         return len(self.points)
@@ -142,7 +139,7 @@ class Neighbours:
             length = self.lengths[episode]
             raise ValueError(f"t={t} lies outside episode {episode}, of {length} steps; they count from 0")
         rows, distances = self._nearest(np.array([self.lengths[:episode].sum() + t]), k, apart)
-        return pd.DataFrame(dict(episode=self._episode[rows[0]], t=self._t[rows[0]], distance=distances[0]))
+        return pd.DataFrame({'episode': self._episode[rows[0]], 't': self._t[rows[0]], 'distance': distances[0]})
 
     def _window(self, row, apart):
         "First and last row + 1 of the frames too close to this one in time"
@@ -151,7 +148,7 @@ class Neighbours:
 
     def _nearest(self, queries, k, apart, at_once: int = 64):
         "Rows (Q, k) of the nearest frames of each row, and their distances"
-        for name, value in dict(k=k, apart=apart).items():
+        for name, value in {'k': k, 'apart': apart}.items():
             check_whole(value, name, 1)
         rows, distances = np.empty((len(queries), k), int), np.empty((len(queries), k), np.float32)
         for begin in range(0, len(queries), at_once):  # at most 64 x N numbers in memory
@@ -226,12 +223,12 @@ def _agreement(name, values, queries, near, other):
     chance = float((values[other] == query_values).mean())
     gap = float(np.abs(values[near] - query_values).mean())
     chance_gap = float(np.abs(values[other] - query_values).mean())
-    return dict(
-        factor=name,
-        agreement=agreement,
-        chance=chance,
-        above_chance=(agreement - chance) / (1 - chance) if chance < 1 else np.nan,
-        gap=gap,
-        chance_gap=chance_gap,
-        closer=1 - gap / chance_gap if chance_gap else np.nan,
-    )
+    return {
+        'factor': name,
+        'agreement': agreement,
+        'chance': chance,
+        'above_chance': (agreement - chance) / (1 - chance) if chance < 1 else np.nan,
+        'gap': gap,
+        'chance_gap': chance_gap,
+        'closer': 1 - gap / chance_gap if chance_gap else np.nan,
+    }

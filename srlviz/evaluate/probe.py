@@ -42,7 +42,7 @@ class _Block:
             b = torch.nn.Parameter(self.bias[v])
             w.grad = self.weight_grad[v]
             b.grad = self.bias_grad[v]
-            groups.append(dict(params=[w, b], lr=lr))
+            groups.append({'params': [w, b], 'lr': lr})
         self.adam = torch.optim.Adam(groups, eps=1e-5, fused=True)
         for group, saved in zip(self.adam.param_groups, moments or []):
             for p, m in zip(group['params'], saved):
@@ -454,21 +454,6 @@ def _chance_correlation(n_rows: int, n_codes: int) -> float:
     "Upper bound of R by chance, at least .1"
     return max(_MIN_R, ((n_codes + 4 * (2 * n_codes) ** 0.5) / n_rows) ** 0.5)
 
-
-def _convergence(counts, history, variables, n_codes, correlations) -> pd.DataFrame:
-    "The table `ProbeResult.convergence`"
-    counts = counts[counts['split'] == 'probe'].groupby('variable')['n'].agg(['size', 'sum'])
-    correlations = [np.nan] * len(list(variables)) if correlations is None else correlations
-    rows = []
-    for v, c in zip(variables, correlations):
-        values, n = counts.loc[v] if v in counts.index else (0, np.inf)
-        max_correlation = _chance_correlation(n, n_codes)
-        is_measured = not np.isnan(c) and (values == 1 or c == 0 or max_correlation < 1)
-        fine = bool(values == 1 or c <= max_correlation) if is_measured else pd.NA
-        rows.append((v, int((history['variable'] == v).sum()), float(c), fine))
-    table = pd.DataFrame(rows, columns=['variable', 'epochs', 'error_correlation', 'converged'])
-    return table.astype({'converged': 'boolean'})
-
 # %% ../../nbs/06_evaluate/00_probe.ipynb #ce501096
 class ProbeResult(Answer):
     """Predictions of a linear probe on the test split, and their scores: an Answer of `LinearProbe`.
@@ -548,13 +533,22 @@ class ProbeResult(Answer):
         converged : False if that exceeds 0.1 and chance, so that more steps would lower the training loss; NA with too
             few rows
         """
-        return _convergence(
-            counts=self.value_counts,
-            history=self.history_,
-            variables=self.truth,
-            n_codes=self.about.get('n_codes', 0),
-            correlations=self.parts.get('error_correlation'),
-        )
+        counts = self.value_counts
+        counts = counts[counts['split'] == 'probe'].groupby('variable')['n'].agg(['size', 'sum'])
+        epochs = self.history_['variable'].value_counts()
+        n_codes = self.about.get('n_codes', 0)
+        correlations = self.parts.get('error_correlation')
+        if correlations is None:
+            correlations = [np.nan] * self.truth.shape[1]
+        rows = []
+        for v, c in zip(self.truth, correlations):
+            n_values, n_rows = counts.loc[v] if v in counts.index else (0, np.inf)
+            by_chance = _chance_correlation(n_rows, n_codes)
+            is_measured = not np.isnan(c) and (n_values == 1 or c == 0 or by_chance < 1)
+            fine = bool(n_values == 1 or c <= by_chance) if is_measured else pd.NA
+            rows.append((v, int(epochs.get(v, 0)), float(c), fine))
+        table = pd.DataFrame(rows, columns=['variable', 'epochs', 'error_correlation', 'converged'])
+        return table.astype({'converged': 'boolean'})
 
     def confusion(self, variable: str) -> pd.DataFrame:
         """Compute the confusion matrix of test rows: true (index) by predicted (columns), over values in either."""

@@ -541,7 +541,7 @@ def qedr_path(
     One QEDR for each strength, in their order, with the scores of permuted episodes
     """
     categories = categories if isinstance(categories, str) else tuple(map(str, categories))
-    questions = [question_named('qedr', dict(alpha=float(a), categories=categories, tol=tol)) for a in alphas]
+    questions = [question_named('qedr', {'alpha': float(a), 'categories': categories, 'tol': tol}) for a in alphas]
     codes, factors, left_out = complete_rows(codes, factors)
     aligned = check_inputs(codes, factors, categories)
     shuffled = check_inputs(permute_episodes(codes, factors), factors, categories)

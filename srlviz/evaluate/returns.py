@@ -212,9 +212,15 @@ def epoch_returns(
     counted = np.array([len(p) for p in parts], np.int64)
     mean = np.array([p.mean() if len(p) else np.nan for p in parts])
     std = np.array([p.std(ddof=1) if len(p) > 1 else np.nan for p in parts])
-    columns = dict(epoch=np.arange(1, len(ends) + 1), steps=ends, episodes=finished, counted=counted, mean_return=mean)
+    columns = {
+        'epoch': np.arange(1, len(ends) + 1),
+        'steps': ends,
+        'episodes': finished,
+        'counted': counted,
+        'mean_return': mean,
+    }
     return pd.DataFrame(
-        columns | dict(std=std, sem=std / np.sqrt(np.maximum(counted, 1)), best=np.fmax.accumulate(mean))
+        columns | {'std': std, 'sem': std / np.sqrt(np.maximum(counted, 1)), 'best': np.fmax.accumulate(mean)}
     )
 
 # %% ../../nbs/06_evaluate/03_returns.ipynb #aad53395

@@ -27,12 +27,12 @@ from .scores.score_map import broken_lines, cell_shapes, shortened
 from .style import PALETTE, category_color, category_key, color_bar, mixed, style
 
 # %% ../../nbs/07_figures/07_importance.ipynb #4756ce76
-ORDERS = dict(
-    factor='by factor served most',
-    disentanglement='by disentanglement',
-    importance='by importance',
-    given='original order',
-)
+ORDERS = {
+    'factor': 'by factor served most',
+    'disentanglement': 'by disentanglement',
+    'importance': 'by importance',
+    'given': 'original order',
+}
 
 
 def _check_importance(importance: pd.DataFrame | np.ndarray) -> pd.DataFrame:
@@ -400,11 +400,11 @@ def _margins(fig, importance, shown, room, D, C, I, gray: bool):
     _write_overall(fig, D, C, I, MUTED if gray else INK)
 
 # %% ../../nbs/07_figures/07_importance.ipynb #180457f8
-_FULL_NAMES = dict(
-    disentanglement='D, disentanglement',
-    completeness='C, completeness',
-    informativeness='I, informativeness, an error (1 is that of a constant prediction)',
-)
+_FULL_NAMES = {
+    'disentanglement': 'D, disentanglement',
+    'completeness': 'C, completeness',
+    'informativeness': 'I, informativeness, an error (1 is that of a constant prediction)',
+}
 
 
 def overall_words(
@@ -578,7 +578,11 @@ def _finish_matrix(fig, importance, room, lines, shown, selected, heading):
     return style(fig)
 
 # %% ../../nbs/07_figures/07_importance.ipynb #ab1ba2ff
-_MEASURES = dict(disentanglement=(LINE, 'circle'), completeness=(PALETTE[1], 'square'), informativeness=(MUTED, 'x'))
+_MEASURES = {
+    'disentanglement': (LINE, 'circle'),
+    'completeness': (PALETTE[1], 'square'),
+    'informativeness': (MUTED, 'x'),
+}
 
 
 def _alphas(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:

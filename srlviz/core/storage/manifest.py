@@ -50,7 +50,7 @@ def read_info(root: Path, format: str, versions: tuple[int, ...], fields: Mappin
     ValueError : naming the file and the field
     """
     where = inside(root, 'meta/info.json')
-    info = check_fields(read_json(where, what), dict(format=TEXT, version=COUNT), where)
+    info = check_fields(read_json(where, what), {'format': TEXT, 'version': COUNT}, where)
     if info['format'] != format or info['version'] not in versions:
         read = ' and '.join(map(str, versions))
         raise ValueError(

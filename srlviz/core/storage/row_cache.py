@@ -71,7 +71,7 @@ class CachePlace(NamedTuple):
 def cache_sizes(n: int, C: int, F: int) -> tuple[bytes, int]:
     """Return the header and the size in bytes of a cache of `n` rows of `C` columns, of `F` row groups."""
     header = BytesIO()
-    np.lib.format.write_array_header_1_0(header, dict(descr='<f4', fortran_order=False, shape=(n, C)))
+    np.lib.format.write_array_header_1_0(header, {'descr': '<f4', 'fortran_order': False, 'shape': (n, C)})
     return header.getvalue(), header.tell() + n * C * 4 + F + _TOKEN
 
 

@@ -151,10 +151,10 @@ class STDIM(TrainedFrameEncoder):
         'static_dim': ('Static-DIM', '#4BA3A3', 9),
     }
     variants = {
-        'jsd_st_dim': dict(loss='jsd'),
-        'global_t_dim': dict(parts=('global-global',)),
-        'gl_st_dim': dict(parts=('global-local',)),
-        'static_dim': dict(static=True, parts=('global-local',)),
+        'jsd_st_dim': {'loss': 'jsd'},
+        'global_t_dim': {'parts': ('global-global',)},
+        'gl_st_dim': {'parts': ('global-local',)},
+        'static_dim': {'static': True, 'parts': ('global-local',)},
     }
 
     loss: str = 'infonce'

@@ -102,7 +102,7 @@ class CPC(TrainedFrameEncoder):
 
     looks = {'cpc': ('CPC', '#CC79A7', 4)}
 
-    quick = dict(sequence_length=16, offsets=(1, 2, 4, 8), batch_size=8)
+    quick = {'sequence_length': 16, 'offsets': (1, 2, 4, 8), 'batch_size': 8}
 
     n_hidden: int = 256
     sequence_length: int = 100

@@ -78,8 +78,8 @@ class FramePCA(FrameEncoder):
     """
 
     looks = {'pca': ('PCA', '#1B7837', 107)}
-    variants = {'pca': dict(pool='mean')}
-    quick = dict(n_codes=8)
+    variants = {'pca': {'pool': 'mean'}}
+    quick = {'n_codes': 8}
 
     n_codes: int = 64
     pool: str | None = 'mean'

@@ -266,7 +266,16 @@ class Dynamics(SequenceEncoder):
         'dynamics_img_x': ('', '#7A5195'),
     }
     variants = {'dynamics': {}}
-    quick = dict(n_codes=8, actions=(0, 1), n_hidden=16, film='small', max_side=32, shortest=4, longest=8, epochs=1)
+    quick = {
+        'n_codes': 8,
+        'actions': (0, 1),
+        'n_hidden': 16,
+        'film': 'small',
+        'max_side': 32,
+        'shortest': 4,
+        'longest': 8,
+        'epochs': 1,
+    }
     min_rows = 2
 
     actions: str | Sequence[int] = 'named'

@@ -121,7 +121,7 @@ class Forecaster(SequenceEncoder):
         'ts_regr_convlstm_t30': {'network': 'convlstm', 'inputs': 'frames', 'horizon': 30},
         'ts_regr_convlstm_lstm_t30': {'network': 'convlstm+lstm', 'inputs': 'frames+sensors', 'horizon': 30},
     }
-    quick = dict(longest=34)
+    quick = {'longest': 34}
 
     network: str | nn.Module | Callable[[int, int], nn.Module] = 'lstm'
     horizon: int = 30

@@ -357,7 +357,16 @@ class MTE(SequenceEncoder):
 
     looks = {'mte': ('MTE', '#A6761D', 117)}
     variants = {'mte': {}}
-    quick = dict(n_codes=8, n_hidden=16, film='small', max_side=32, shortest=4, longest=8, epochs=1, batch_size=8)
+    quick = {
+        'n_codes': 8,
+        'n_hidden': 16,
+        'film': 'small',
+        'max_side': 32,
+        'shortest': 4,
+        'longest': 8,
+        'epochs': 1,
+        'batch_size': 8,
+    }
 
     inputs: str = 'frames+sensors'
     code: str = 'joint'

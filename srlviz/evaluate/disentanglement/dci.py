@@ -209,7 +209,7 @@ def dci(
     Source: see `dislib_disentanglement`.
     """
     categories = categories if isinstance(categories, str) else tuple(categories)
-    question = question_named('dci', dict(bins=bins, categories=categories, n_train=n_train))
+    question = question_named('dci', {'bins': bins, 'categories': categories, 'n_train': n_train})
     return question.answer(codes, factors, seed=seed, progress=progress, permuted=False)
 
 
@@ -231,7 +231,7 @@ def fit_dci(question: Question, codes: Mapping, factors: Mapping, *, seed: int =
         x['probe'], y, x['test'], y_test, seed, progress, n_train=question.n_train
     )
     R = pd.DataFrame(R, columns=inputs.names)
-    accuracies = pd.DataFrame(dict(test=tested, train=learned), inputs.names)
+    accuracies = pd.DataFrame({'test': tested, 'train': learned}, inputs.names)
     none = test.iloc[:, :0]
-    about = dict(n_codes=len(R), norm='none', protocol='dci', seed=int(seed))
-    return DCI(question, none, none, dict(importance=R, accuracies=accuracies), about)
+    about = {'n_codes': len(R), 'norm': 'none', 'protocol': 'dci', 'seed': int(seed)}
+    return DCI(question, none, none, {'importance': R, 'accuracies': accuracies}, about)

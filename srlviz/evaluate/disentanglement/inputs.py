@@ -60,17 +60,6 @@ def _as_codes(s: str, x) -> np.ndarray:
     return x
 
 
-def _codes_of(codes: Mapping, names: Sequence[str]) -> dict[str, np.ndarray]:
-    "Codes of each split as arrays; all must have the width of 'probe', and tables the same columns"
-    arrays = {s: _as_codes(s, codes[s]) for s in names}
-    for s, x in arrays.items():
-        columns = [list(getattr(codes[k], 'columns', ())) for k in ('probe', s)]
-        if x.shape[1] != arrays['probe'].shape[1] or columns[0] != columns[1]:
-            got = f"{columns[1] or x.shape}, those of 'probe' {columns[0] or arrays['probe'].shape}"
-            raise ValueError(f"codes of split {s!r} are {got}; give the same codes in the same order")
-    return arrays
-
-
 def _standardised(codes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     "Standardize by 'probe', in float64; constant codes are 0"
     reference = codes['probe'].astype(np.float64)
@@ -93,12 +82,10 @@ def _as_table(s: str, f) -> pd.DataFrame:
     wrong = [k for k in f if k in _RESERVED] + f.columns[f.columns.duplicated()].tolist()
     if wrong:
         raise ValueError(f"names of factors must be unique, and not 'mean' or '(all)'; got {wrong[0]!r}")
-    return f.apply(_plain_column) if len(f.columns) else f
-
-
-def _plain_column(column: pd.Series) -> pd.Series:
-    "Convert a pandas categorical to the type of its values"
-    return column.astype(column.cat.categories.dtype) if isinstance(column.dtype, pd.CategoricalDtype) else column
+    for k, column in f.items():
+        if isinstance(column.dtype, pd.CategoricalDtype):  # as numbers or text, the type of its values
+            f[k] = column.astype(column.cat.categories.dtype)
+    return f
 
 
 def _categories(table: pd.DataFrame, requested: Sequence[str]) -> tuple[str, ...]:
@@ -200,7 +187,12 @@ def check_inputs(
     """
     _check_mapping(codes, factors, splits)
     names = [s for s in SPLITS if s in codes and s in factors]
-    arrays = _codes_of(codes, names)
+    arrays = {s: _as_codes(s, codes[s]) for s in names}
+    for s, x in arrays.items():
+        columns_of_probe, columns = (list(getattr(codes[k], 'columns', ())) for k in ('probe', s))
+        if x.shape[1] != arrays['probe'].shape[1] or columns != columns_of_probe:
+            got = f"{columns or x.shape}, those of 'probe' {columns_of_probe or arrays['probe'].shape}"
+            raise ValueError(f"codes of split {s!r} are {got}; give the same codes in the same order")
     tables = {s: _as_table(s, factors[s]) for s in names}
     first = tables['probe']
     classes = _categories(first, categories)

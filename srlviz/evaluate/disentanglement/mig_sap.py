@@ -88,8 +88,8 @@ def _gaps_of(question: Question, q: AlignedCodes, scores: Mapping, seed: int = 0
     if len(table) < 2:
         raise ValueError(f"a gap needs at least two codes; got {len(table)}")
     none = q.table['test'].iloc[:, :0]
-    about = dict(n_codes=len(table), norm='none', protocol=question.name, seed=seed)
-    return GapScores(question, none, none, dict(by_code=table), about)
+    about = {'n_codes': len(table), 'norm': 'none', 'protocol': question.name, 'seed': seed}
+    return GapScores(question, none, none, {'by_code': table}, about)
 
 
 def _information(x: np.ndarray, y: np.ndarray, corrected: bool = False) -> np.ndarray:
@@ -178,7 +178,7 @@ def mutual_information_gap(
     of equal width.
     """
     categories = categories if isinstance(categories, str) else tuple(categories)
-    question = question_named('mig', dict(bins=bins, categories=categories, binning=binning))
+    question = question_named('mig', {'bins': bins, 'categories': categories, 'binning': binning})
     return question.answer(codes, factors, permuted=False)
 
 
@@ -260,7 +260,7 @@ def separated_attribute_predictability(
     `mutual_information_gap`.
     """
     categories = categories if isinstance(categories, str) else tuple(categories)
-    question = question_named('sap', dict(categories=categories, n_train=n_train))
+    question = question_named('sap', {'categories': categories, 'n_train': n_train})
     return question.answer(codes, factors, seed=seed, progress=progress, permuted=False)
 
 

@@ -109,7 +109,7 @@ class _Reading:
         return KINDS[kind](self.directions, memory[None], own, to, rng)[0]
 
 # %% ../../../nbs/06_evaluate/memories/04_edited_play.ipynb #0ebbd989
-_SIGNS = dict(spades='♠', diamonds='♦', clubs='♣', hearts='♥')
+_SIGNS = {'spades': '♠', 'diamonds': '♦', 'clubs': '♣', 'hearts': '♥'}
 _MAX_SIGN = 4  # characters
 
 

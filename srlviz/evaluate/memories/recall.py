@@ -58,7 +58,8 @@ def recall_batch(task: str, delays: Sequence[int] = _DELAYS, batch: int = 64, *,
     if task == 'count':
         return RecallBatch(torch.zeros_like(tokens), marks, marks.cumsum(1)[..., None])
     if task == 'copy':
-        return RecallBatch(tokens, torch.zeros_like(marks), torch.stack([_earlier(tokens, k) for k in delays], 2))
+        earlier = [F.pad(tokens, (k, 0), value=-1)[:, :T] for k in delays]  # the token k steps ago
+        return RecallBatch(tokens, torch.zeros_like(marks), torch.stack(earlier, 2))
     return RecallBatch(tokens, marks, _marked_earlier(tokens, marks, delays))
 
 
@@ -70,11 +71,6 @@ def check_delays(delays) -> tuple[int, ...]:
     if not values or any(int(d) != d or d < 0 for d in values) or any(a >= b for a, b in zip(values, values[1:])):
         raise ValueError(f"delays are whole numbers from 0 on, each greater than the one before, got {values}")
     return tuple(int(d) for d in values)
-
-
-def _earlier(tokens, k):
-    "The token k steps ago."
-    return F.pad(tokens, (k, 0), value=-1)[:, : tokens.shape[1]]
 
 
 def _marked_earlier(tokens, marks, delays):
@@ -209,7 +205,7 @@ def recall_test(
 
     if task not in RECALL_TASKS:
         raise unknown('recall task', task, RECALL_TASKS)
-    for argument, value in dict(steps=steps, batch=batch, test=test).items():
+    for argument, value in {'steps': steps, 'batch': batch, 'test': test}.items():
         check_whole(value, argument, 1)
     delays = check_delays(delays)
     start = time.perf_counter()
@@ -233,7 +229,7 @@ def recall_test(
         with torch.no_grad():
             predicted = model(episodes).argmax(-1)
     seconds = time.perf_counter() - start
-    table = pd.DataFrame(dict(model=name, task=task, delay=delays))
+    table = pd.DataFrame({'model': name, 'task': task, 'delay': delays})
     table['accuracy'] = _accuracy(task, delays, episodes.answers, predicted)
     table['chance'] = [chance_level(task, d) for d in delays]
     truth = _items(task, delays, episodes.answers)

@@ -87,7 +87,7 @@ def _linear(x, y, select, **_):
     losses = [float(((predict(a, X) - Y) ** 2).mean()) for a in ALPHAS]
     errors = [float(((predict(a, Xs) - Ys) ** 2).mean()) for a in ALPHAS]
     best = ALPHAS[int(np.argmin(errors))]
-    return {s: predict(best, a) for s, a in x.items()}, pd.DataFrame(dict(alpha=ALPHAS, loss=losses, valid=errors))
+    return {s: predict(best, a) for s, a in x.items()}, pd.DataFrame({'alpha': ALPHAS, 'loss': losses, 'valid': errors})
 
 
 def _knn(x, y, select, *, k, **_):
@@ -109,7 +109,7 @@ def _mean(x, y, select, **_):
     return {s: np.tile(mean, (len(a), 1)) for s, a in x.items()}, pd.DataFrame(columns=['loss', 'valid'], dtype=float)
 
 
-HEADS: dict[str, Callable] = dict(mlp=_mlp, linear=_linear, knn=_knn, mean=_mean)
+HEADS: dict[str, Callable] = {'mlp': _mlp, 'linear': _linear, 'knn': _knn, 'mean': _mean}
 
 # %% ../../../nbs/06_evaluate/prediction/01_heads.ipynb #c1b6bb08
 def fit_head(
@@ -161,7 +161,18 @@ def fit_head(
             )
     codes = {s: np.ascontiguousarray(a, np.float32) for s, a in codes.items()}
     truth = {s: np.ascontiguousarray(a, np.float32) for s, a in truth.items()}
-    options = dict(seed=seed, n_hidden=n_hidden, epochs=epochs, patience=patience)
-    options |= dict(batch_size=batch_size, k=k, device=device)
-    predicted, history = HEADS[head](codes, truth, selecting, progress=progress, label=label, **options)
+    predicted, history = HEADS[head](
+        codes,
+        truth,
+        selecting,
+        seed=seed,
+        n_hidden=n_hidden,
+        epochs=epochs,
+        patience=patience,
+        batch_size=batch_size,
+        k=k,
+        device=device,
+        progress=progress,
+        label=label,
+    )
     return {s: a.astype(np.float32) for s, a in predicted.items()}, history

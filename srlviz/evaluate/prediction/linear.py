@@ -166,13 +166,6 @@ def _best_head(path, cross, strengths, valid, name, mean=None, counts=None, clas
 _MAX_VALID = 5000  # rows of 'valid' that choose a strength, evenly spaced
 
 
-def _some_rows(path: RidgePath, codes: Mapping, factors: Mapping) -> tuple[np.ndarray, pd.DataFrame]:
-    "Select the rows of 'valid' that choose strengths"
-    n = len(codes['valid'])
-    rows = np.unique(np.linspace(0, n - 1, min(n, _MAX_VALID)).astype(int))
-    return np.concatenate([*path.blocks(np.asarray(codes['valid'])[rows])]), factors['valid'].iloc[rows]
-
-
 def fit_linear(
     codes: Mapping[str, np.ndarray], factors: Mapping[str, pd.DataFrame], alpha: Mapping[str, float] | None = None
 ) -> LinearHeads:
@@ -204,7 +197,12 @@ def fit_linear(
     classes, class_columns = _class_columns(table.drop(columns=ordered))
     cross_of_classes = path.cross(X, class_columns)
     counts = np.asarray(class_columns.sum(0)).ravel()
-    valid = _some_rows(path, codes, factors) if 'valid' in splits and alpha is None else None
+    valid = None
+    if 'valid' in splits and alpha is None:  # some of its rows choose the strengths
+        n = len(codes['valid'])
+        rows = np.unique(np.linspace(0, n - 1, min(n, _MAX_VALID)).astype(int))
+        x_valid = np.concatenate([*path.blocks(np.asarray(codes['valid'])[rows])])
+        valid = x_valid, factors['valid'].iloc[rows]
 
     weights, bias, alphas = {}, {}, {}
     start = 0
@@ -295,7 +293,7 @@ def repeated_factors(table: pd.DataFrame) -> dict[str, str]:
 def counted_once(table: pd.DataFrame) -> dict[str, dict[str, str]]:
     "What `Answer.about` says of factors that are one number twice; nothing if there are none."
     repeated = repeated_factors(table)
-    return dict(counted_once=repeated) if repeated else {}
+    return {'counted_once': repeated} if repeated else {}
 
 
 def with_mean(table: pd.DataFrame, answer: Answer) -> pd.DataFrame:

@@ -82,7 +82,7 @@ def _reliability(probability: np.ndarray, present: np.ndarray, bins: int = 10) -
     the number of windows
     """
     bin_of = np.minimum((np.asarray(probability) * bins).astype(int), bins - 1)
-    rows = pd.DataFrame(dict(bin=bin_of, probability=probability, share=np.asarray(present, float)))
+    rows = pd.DataFrame({'bin': bin_of, 'probability': probability, 'share': np.asarray(present, float)})
     curve = rows.groupby('bin').agg(probability=('probability', 'mean'), share=('share', 'mean'), n=('share', 'size'))
     edges = curve.index.to_numpy() / bins
     return curve.reset_index(drop=True).assign(low=edges, high=edges + 1 / bins)[['low', 'high', *curve]]
@@ -173,7 +173,9 @@ def output_scores(
         r2 = np.where(np.ptp(y, axis=0) > 0, 1 - mse / np.where(variance > 0, variance, 1), np.nan)
         is_out = np.isin(np.arange(len(mse)), list(left_out.get(target, ())))
         mse, r2 = np.where(is_out, np.nan, mse), np.where(is_out, np.nan, r2)
-        tables.append(pd.DataFrame(dict(target=target, output=list(names[target]), mse=mse, r2=r2, windows=len(y))))
+        tables.append(
+            pd.DataFrame({'target': target, 'output': list(names[target]), 'mse': mse, 'r2': r2, 'windows': len(y)})
+        )
     return pd.concat(tables, ignore_index=True)
 
 # %% ../../../nbs/06_evaluate/prediction/02_target_scores.ipynb #ff60cdd1
@@ -273,7 +275,7 @@ class TargetScores(Answer):
 
         scale = []
         for target, outputs in names.items():
-            scale.append(pd.DataFrame(dict(target=target, output=outputs, mean=mean[target], std=std[target])))
+            scale.append(pd.DataFrame({'target': target, 'output': outputs, 'mean': mean[target], 'std': std[target]}))
         parts = {'windows': windows, 'scale': pd.concat(scale, ignore_index=True)} | tables
         if STATE in names:
             parts['state_truth'] = np.asarray(truth[STATE])

@@ -153,7 +153,7 @@ class Targets:
         for target, names in self.names.items():
             known = self.table if target == STATE else self.table.dropna(subset=names)
             by_split = known.groupby('split', sort=False)['episode']
-            row = dict(outputs=len(names))
+            row = {'outputs': len(names)}
             row |= by_split.size().add_suffix(' windows').to_dict()
             row |= by_split.nunique().add_suffix(' flights').to_dict()
             rows[target] = row
@@ -382,7 +382,7 @@ def make_targets(
         after, last = after[:, columns], last[:, columns]
         mean[STATE] = after[scale].mean(0, np.float64)
         std[STATE] = np.where(varying_columns(after[scale]), after[scale].std(0, np.float64), 0)
-        more = dict(next_state=after[in_table], last_state=last[in_table], distinct=distinct_columns(after[scale]))
+        more = {'next_state': after[in_table], 'last_state': last[in_table], 'distinct': distinct_columns(after[scale])}
     table = _table(recording, tuple(x[in_table] for x in places), outputs[in_table])
     for target in requested:
         unknown_rows = table[names[target]].isna().any(axis=1)
@@ -390,12 +390,12 @@ def make_targets(
             n_episodes = table['episode'][unknown_rows].nunique()
             dropped[f'windows without {target}, of {n_episodes} episodes'] = int(unknown_rows.sum())
     cut = _cut(recording, length, table['episode'].to_numpy(), table['start'].to_numpy())
-    more |= dict(events=tuple(events), cap=cap, dropped=dropped, cut=_cut_of(recording, length))
+    more |= {'events': tuple(events), 'cap': cap, 'dropped': dropped, 'cut': _cut_of(recording, length)}
     return Targets(cut, table, names, mean, std, **more)
 
 # %% ../../../nbs/06_evaluate/prediction/00_target_table.ipynb #9d584702
 def _cut_of(recording, length) -> dict:
-    return dict(name=recording.name, episodes=len(recording), rows=recording.n_steps, length=length)
+    return {'name': recording.name, 'episodes': len(recording), 'rows': recording.n_steps, 'length': length}
 
 
 def _cut(recording, length, episode, start) -> Recording:
@@ -412,12 +412,12 @@ def _table(recording, places, outputs) -> pd.DataFrame:
     "Flight, episode, start and split of each window, and its outputs"
     episode, start, _ = places
     flights = {i: recording[i].name or f'episode {i}' for i in np.unique(episode).tolist()}
-    columns = dict(
-        flight=[flights[i] for i in episode.tolist()],
-        episode=episode,
-        start=start,
-        split=recording.split[episode].astype(object),
-    )
+    columns = {
+        'flight': [flights[i] for i in episode.tolist()],
+        'episode': episode,
+        'start': start,
+        'split': recording.split[episode].astype(object),
+    }
     return pd.concat([pd.DataFrame(columns), outputs.reset_index(drop=True)], axis=1)
 
 # %% ../../../nbs/06_evaluate/prediction/00_target_table.ipynb #9dd292e7
@@ -425,15 +425,15 @@ def save_targets(targets: Targets, path: str | Path) -> Path:
     """Save to a folder: table.parquet, states.npz and targets.json; one that is not empty is refused."""
     arrays = {k: getattr(targets, k) for k in ('next_state', 'last_state', 'distinct')}
     arrays |= {f'{what}.{k}': v for what in ('mean', 'std') for k, v in getattr(targets, what).items()}
-    metadata = dict(
-        format='srlviz targets',
-        version=1,
-        names=dict(targets.names),
-        events=list(targets.events),
-        cap=targets.cap,
-        dropped=dict(targets.dropped),
-        cut=dict(targets.cut),
-    )
+    metadata = {
+        'format': 'srlviz targets',
+        'version': 1,
+        'names': dict(targets.names),
+        'events': list(targets.events),
+        'cap': targets.cap,
+        'dropped': dict(targets.dropped),
+        'cut': dict(targets.cut),
+    }
     with atomic_folder(path) as folder:
         targets.table.to_parquet(folder / 'table.parquet', index=False)
         write_npz(folder / 'states.npz', {k: v for k, v in arrays.items() if v is not None}, packed=False)
@@ -443,18 +443,21 @@ def save_targets(targets: Targets, path: str | Path) -> Path:
 # %% ../../../nbs/06_evaluate/prediction/00_target_table.ipynb #9dd292e8
 NAMES: Field = (lambda x: isinstance(x, dict) and all(map(TEXTS[0], x.values())), 'target -> list of outputs')
 COUNTS: Field = (lambda x: isinstance(x, dict) and all(map(is_whole, x.values())), 'words -> whole number')
-_FIELDS: dict[str, Field] = dict(
-    format=(lambda x: x == 'srlviz targets', "'srlviz targets'"),
-    version=(lambda x: is_whole(x, 1, 1), '1'),
-    names=NAMES,
-    events=TEXTS,
-    cap=(lambda x: is_real(x) and x > 0, 'a number above 0'),
-    dropped=COUNTS,
-    cut=TABLE,
-)
-_CUT: dict[str, Field] = dict(
-    name=TEXT, episodes=COUNT, rows=COUNT, length=(lambda x: x is None or is_whole(x, 1), 'a whole number or null')
-)
+_FIELDS: dict[str, Field] = {
+    'format': (lambda x: x == 'srlviz targets', "'srlviz targets'"),
+    'version': (lambda x: is_whole(x, 1, 1), '1'),
+    'names': NAMES,
+    'events': TEXTS,
+    'cap': (lambda x: is_real(x) and x > 0, 'a number above 0'),
+    'dropped': COUNTS,
+    'cut': TABLE,
+}
+_CUT: dict[str, Field] = {
+    'name': TEXT,
+    'episodes': COUNT,
+    'rows': COUNT,
+    'length': (lambda x: x is None or is_whole(x, 1), 'a whole number or null'),
+}
 
 
 def check_table(name: str, table: pd.DataFrame, words: Sequence[str]) -> None:

@@ -211,14 +211,14 @@ def send(
     from srlviz.core.jobs.progress import Bar
 
     ends = portion_ends(len(x))
-    curve = [dict(factor=f, rows=0, sent=ends[0], bits=np.log2(size)) for f, size in enumerate(sizes)]
+    curve = [{'factor': f, 'rows': 0, 'sent': ends[0], 'bits': np.log2(size)} for f, size in enumerate(sizes)]
     bits, likeliest = [], []
     for start, end in Bar([*zip(ends, ends[1:])], desc='description length', unit='portion', disable=not progress):
         weights = fit_codebook(x[:start], classes[:start], x_valid, classes_valid, sizes)
         bits.append(code_bits(x[start:end], classes[start:end], weights, sizes))
         likeliest.append(likeliest_classes(x[start:end], weights, sizes))
         for f, mean in enumerate(bits[-1].mean(0, dtype=np.float64)):
-            curve.append(dict(factor=f, rows=start, sent=end - start, bits=mean))
+            curve.append({'factor': f, 'rows': start, 'sent': end - start, 'bits': mean})
     return np.concatenate(bits), np.concatenate(likeliest), pd.DataFrame(curve)
 
 # %% ../../../nbs/06_evaluate/questions/09_description_length.ipynb #b0c2f018
@@ -260,12 +260,12 @@ class DescriptionLength(Question):
         'whether many bits are due to a factor that is absent, present in a form that is not linear, or learned from '
         'many episodes only; the curve of bits over rows helps with the last'
     )
-    metrics = dict(
-        bits_per_row=Metric(
+    metrics = {
+        'bits_per_row': Metric(
             'Description length', _bits_per_row, better='lower', high=np.inf, unit='bits per row', chance='permuted'
         ),
-        compression=Metric('Compression by the codes', _compression, high=np.inf, chance='permuted'),
-    )
+        'compression': Metric('Compression by the codes', _compression, high=np.inf, chance='permuted'),
+    }
 
     def fit(self, codes, factors, *, seed=0, progress=True):
         from srlviz.evaluate.prediction.heads import standardized
@@ -291,10 +291,10 @@ class DescriptionLength(Question):
         truth = factors['probe'][[*found]].iloc[order[-len(bits) :]]
         predicted = {k: values[likeliest[:, f]] for f, (k, (_, _, values)) in enumerate(found.items())}
         curve['factor'] = np.array([*found])[curve['factor']]
-        about = dict(n_codes=n_codes, norm='standardize', seed=seed, rows=n_rows)
+        about = {'n_codes': n_codes, 'norm': 'standardize', 'seed': seed, 'rows': n_rows}
         if left_out:
             about['left_out'] = left_out
-        return Answer(self, truth, pd.DataFrame(predicted, truth.index), dict(bits=bits, curve=curve), about)
+        return Answer(self, truth, pd.DataFrame(predicted, truth.index), {'bits': bits, 'curve': curve}, about)
 
 
 def _countable(factors: Mapping[str, pd.DataFrame], bins: int) -> tuple[dict, dict[str, int]]:

@@ -660,15 +660,15 @@ class Edit(Question):
         'what an agent does with a factor that decides no single action, nor whether it uses one along a curve that no '
         'straight push follows'
     )
-    quick = dict(episodes=40, shifts=(0, 1, 2))
+    quick = {'episodes': 40, 'shifts': (0, 1, 2)}
     needs = 'agent'
-    metrics = dict(
-        edit_success=Metric('Due action follows the edit', _by_item, chance=0.0, is_share=True),
-        edit_others_stay=Metric('Other actions stay', _others_stay, is_share=True),
-        edit_cosine=Metric('Cosine of edit and twin', _of_kind('cosine'), low=-1.0, chance=0.0, resampled=False),
-        edit_ceiling=Metric('Due action follows the twin', _of_kind('success', 'twin'), resampled=False),
-        edit_floor=Metric('Due action follows a random push', _of_kind('success', 'random'), resampled=False),
-    )
+    metrics = {
+        'edit_success': Metric('Due action follows the edit', _by_item, chance=0.0, is_share=True),
+        'edit_others_stay': Metric('Other actions stay', _others_stay, is_share=True),
+        'edit_cosine': Metric('Cosine of edit and twin', _of_kind('cosine'), low=-1.0, chance=0.0, resampled=False),
+        'edit_ceiling': Metric('Due action follows the twin', _of_kind('success', 'twin'), resampled=False),
+        'edit_floor': Metric('Due action follows a random push', _of_kind('success', 'random'), resampled=False),
+    }
 
     def __post_init__(self):
         super().__post_init__()

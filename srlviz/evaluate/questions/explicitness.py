@@ -87,8 +87,8 @@ class Explicitness(Question):
     name = 'explicitness'
     cost = 'slow'
     cannot_tell = 'how much the codes know: a factor that is read badly, but at once, is explicit'
-    quick = dict(n_features=64)
-    metrics = dict(explicitness=Metric('Explicitness', _explicitness, low=-1.0, resampled=False, attainable=False))
+    quick = {'n_features': 64}
+    metrics = {'explicitness': Metric('Explicitness', _explicitness, low=-1.0, resampled=False, attainable=False)}
 
     def fit(self, codes, factors, *, seed=0, progress=True):
         from srlviz.core.jobs.progress import Bar
@@ -112,11 +112,11 @@ class Explicitness(Question):
         least = np.maximum(_LEAST_SKILL, _LEAST_ERRORS * pd.DataFrame(errors, steps))
         readable = (losses < 1 - least).any()
         scores = pd.Series(explicitness(losses.to_numpy()), losses.columns).where(readable)
-        parts = dict(
-            curve=losses.reset_index().melt('features', var_name='factor', value_name='loss'),
-            explicitness=pd.DataFrame(dict(factor=scores.index, explicitness=scores.to_numpy())),
-        )
-        about = dict(n_codes=x['test'].shape[1], norm='standardize', seed=seed, left_out=left_out)
+        parts = {
+            'curve': losses.reset_index().melt('features', var_name='factor', value_name='loss'),
+            'explicitness': pd.DataFrame({'factor': scores.index, 'explicitness': scores.to_numpy()}),
+        }
+        about = {'n_codes': x['test'].shape[1], 'norm': 'standardize', 'seed': seed, 'left_out': left_out}
         if not readable.all():
             words = f"no head explains more than {_LEAST_SKILL:.0%} of it, or not beyond its error"
             about['unscored'] = dict.fromkeys(scores.index[~readable], words)

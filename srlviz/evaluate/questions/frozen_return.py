@@ -108,12 +108,12 @@ class FrozenReturn(Question):
         'whether a longer training or another algorithm would reach more; and a task that needs a memory stays out '
         'of reach for codes of single observations'
     )
-    quick = dict(budget=4096, runs=2)
-    metrics = dict(
-        frozen_return=Metric(
+    quick = {'budget': 4096, 'runs': 2}
+    metrics = {
+        'frozen_return': Metric(
             'Return on frozen codes', _frozen_return, low=-np.inf, high=np.inf, chance='permuted', mean_over=()
         )
-    )
+    }
 
     def ask(self, subject, recording=None, *, seed=0, progress=True):
         """Train on the codes of a fitted encoder or a function of observations; no recording is used.
@@ -137,10 +137,10 @@ class FrozenReturn(Question):
             raise ValueError(
                 f"no episode of {self.task!r} ended in the last fifth of {self.budget:,} steps: raise the budget"
             )
-        permuted = pd.DataFrame(dict(metric=['frozen_return'], target=['mean'], value=[chance]))
-        about = dict(n_codes=trainer.network.n_in, budget=self.budget, seed=seed)
-        about |= dict(frozen_return=float(truth['return'].mean()))
+        permuted = pd.DataFrame({'metric': ['frozen_return'], 'target': ['mean'], 'value': [chance]})
+        about = {'n_codes': trainer.network.n_in, 'budget': self.budget, 'seed': seed}
+        about |= {'frozen_return': float(truth['return'].mean())}
         if len(truth) < self.runs:
             about['left_out'] = {'runs without an episode that ended in the last fifth': self.runs - len(truth)}
         curve = pd.concat(curves, ignore_index=True)
-        return Answer(self, truth, truth, dict(curve=curve, permuted=permuted), about)
+        return Answer(self, truth, truth, {'curve': curve, 'permuted': permuted}, about)

@@ -132,11 +132,11 @@ class InfoMEC(Question):
         'codes that mix factors from codes of correlated factors, nor what several codes know only together, which '
         'InfoE sees only if it is linear'
     )
-    metrics = dict(
-        infom=Metric('InfoM (modularity)', _constant('infom'), chance='permuted', resampled=False),
-        infoc=Metric('InfoC (compactness)', _constant('infoc'), chance='permuted', resampled=False),
-        infoe=Metric('InfoE (explicitness)', _explicitness, chance=0.0),
-    )
+    metrics = {
+        'infom': Metric('InfoM (modularity)', _constant('infom'), chance='permuted', resampled=False),
+        'infoc': Metric('InfoC (compactness)', _constant('infoc'), chance='permuted', resampled=False),
+        'infoe': Metric('InfoE (explicitness)', _explicitness, chance=0.0),
+    }
 
     def fit(self, codes, factors, *, seed=0, progress=True):
         from srlviz.evaluate.disentanglement.inputs import check_inputs
@@ -147,13 +147,13 @@ class InfoMEC(Question):
         information = information_table(inputs, self.bins, 'quantile', corrected=True)
         predicted, losses, constant_losses = linear_losses(inputs.x, inputs.table)
         table = information.to_numpy()
-        parts = dict(
-            information=information,
-            infoc=pd.DataFrame(dict(factor=inputs.names, infoc=compactness(table))),
-            losses=losses.to_numpy(),
-            constant_losses=constant_losses.to_numpy(),
-        )
-        about = dict(n_codes=len(table), norm='none', seed=seed, infom=modularity(table))
+        parts = {
+            'information': information,
+            'infoc': pd.DataFrame({'factor': inputs.names, 'infoc': compactness(table)}),
+            'losses': losses.to_numpy(),
+            'constant_losses': constant_losses.to_numpy(),
+        }
+        about = {'n_codes': len(table), 'norm': 'none', 'seed': seed, 'infom': modularity(table)}
         about['active'] = int(active_codes(table).sum())
         if inputs.constant:
             about['unscored'] = dict.fromkeys(inputs.constant, "it is constant in 'probe' or 'test'")

@@ -50,9 +50,8 @@ def _pair_correlations(truth: np.ndarray, predicted: np.ndarray, draws: Draws) -
 
 
 def _pearson(answer: Answer, draws: Draws) -> pd.DataFrame:
-    names = list(answer.truth)
     found = _pair_correlations(answer.truth.to_numpy(float), answer.predicted.to_numpy(float), draws)
-    return pd.DataFrame(found, columns=names)
+    return pd.DataFrame(found, columns=list(answer.truth))
 
 
 def _spearman(answer: Answer, draws: Draws) -> pd.DataFrame:
@@ -79,10 +78,10 @@ class MeanCorrelation(Question):
         'together from one that no code holds'
     )
     example = 'approach'
-    metrics = dict(
-        mcc=Metric('MCC (Pearson)', _pearson, low=-1.0, chance=0.0),
-        mcc_spearman=Metric('MCC (Spearman)', _spearman, low=-1.0, chance=0.0),
-    )
+    metrics = {
+        'mcc': Metric('MCC (Pearson)', _pearson, low=-1.0, chance=0.0),
+        'mcc_spearman': Metric('MCC (Spearman)', _spearman, low=-1.0, chance=0.0),
+    }
 
     def fit(self, codes, factors, *, seed=0, progress=True):
         from srlviz.evaluate.disentanglement.inputs import check_inputs
@@ -92,18 +91,18 @@ class MeanCorrelation(Question):
         x = {split: np.c_[inputs.x[split], np.zeros(len(y[split]))] for split in y}  # the last stands for no code
         by_value = correlations(x['probe'][:, :-1], y['probe'])
         by_rank = correlations(rankdata(x['probe'][:, :-1], axis=0), rankdata(y['probe'], axis=0))
-        code_of = dict(mcc=match_codes(by_value), mcc_spearman=match_codes(by_rank))
+        code_of = {'mcc': match_codes(by_value), 'mcc_spearman': match_codes(by_rank)}
         each = np.arange(len(inputs.numbers))
         slope = np.where(code_of['mcc'] < 0, 0, by_value[code_of['mcc'], each])
         sign = np.where(code_of['mcc_spearman'] < 0, 0, np.sign(by_rank[code_of['mcc_spearman'], each]))
         predicted = x['test'][:, code_of['mcc']] * slope * inputs.std.to_numpy() + inputs.mean.to_numpy()
         truth = inputs.table['test'][inputs.numbers]
-        parts = dict(
-            matched=pd.DataFrame(dict(factor=inputs.numbers, **code_of)),
-            factor_ranks=rankdata(y['test'], axis=0),
-            code_ranks=rankdata(x['test'][:, code_of['mcc_spearman']], axis=0) * sign,
-        )
-        about = dict(n_codes=by_value.shape[0], norm='none', seed=seed)
+        parts = {
+            'matched': pd.DataFrame({'factor': inputs.numbers, **code_of}),
+            'factor_ranks': rankdata(y['test'], axis=0),
+            'code_ranks': rankdata(x['test'][:, code_of['mcc_spearman']], axis=0) * sign,
+        }
+        about = {'n_codes': by_value.shape[0], 'norm': 'none', 'seed': seed}
         if inputs.constant:
             about['unscored'] = dict.fromkeys(inputs.constant, "it is constant in 'probe' or 'test'")
         return Answer(self, truth, pd.DataFrame(predicted, truth.index, truth.columns), parts, about)

@@ -63,14 +63,6 @@ _STRENGTHS = (1e-5, 1e-3, 1e-1)  # lambda, of a mean over rows; times N it is th
 _MAX_STEPS = 300  # as in the paper
 
 
-def _model(strength: float, n: int, ordered: bool):
-    from sklearn.linear_model import LogisticRegression, Ridge
-
-    if ordered:
-        return Ridge(alpha=strength * n)
-    return LogisticRegression(C=1 / (strength * n), max_iter=_MAX_STEPS)
-
-
 def _loss(model, x: np.ndarray, y: np.ndarray) -> float:
     "Mean squared error, or mean negative log likelihood; rows of a class that was never seen do not count"
     if not hasattr(model, 'classes_'):
@@ -91,9 +83,15 @@ def fit_likely(codes: Mapping[str, np.ndarray], truth: Mapping[str, pd.Series]):
     codes : split -> (N, n_codes), standardized
     truth : split -> (N,) column; floats are predicted by ridge regression, everything else by logistic regression
     """
-    best, lowest = None, np.inf
+    from sklearn.linear_model import LogisticRegression, Ridge
+
+    best = None
+    lowest = np.inf
     for strength in _STRENGTHS:
-        model = _model(strength, len(truth['probe']), is_number(truth['probe']))
+        if is_number(truth['probe']):
+            model = Ridge(alpha=strength * len(truth['probe']))
+        else:
+            model = LogisticRegression(C=1 / (strength * len(truth['probe'])), max_iter=_MAX_STEPS)
         with warnings.catch_warnings():
             warnings.simplefilter('ignore')  # not converged after the paper's number of steps
             model.fit(codes['probe'], truth['probe'].to_numpy())
@@ -152,11 +150,11 @@ class RewardAction(Question):
         'as the policy that was recorded'
     )
     example = 'agent'
-    metrics = dict(
-        skill=SKILL,
-        reward_action_f1=Metric('F1 (reward: binary, action: weighted)', _f1, chance='permuted'),
-        reward_auroc=Metric('Area under ROC curve (reward)', _auroc, chance=0.5),
-    )
+    metrics = {
+        'skill': SKILL,
+        'reward_action_f1': Metric('F1 (reward: binary, action: weighted)', _f1, chance='permuted'),
+        'reward_auroc': Metric('Area under ROC curve (reward)', _auroc, chance=0.5),
+    }
 
     def ask(self, subject, recording, *, seed=0, progress=True):
         """Evaluate codes, one array per episode, on a recording with rewards, actions or both."""
@@ -188,10 +186,11 @@ class RewardAction(Question):
             if name == 'reward' and self.reward != 'value':
                 likelihood[name] = model.predict_proba(codes['test'])[:, model.classes_ > 0].sum(1)
         test = tables['test']
-        parts = dict(constant=constants(tables['probe']))
+        parts = {'constant': constants(tables['probe'])}
         if likelihood:
             parts['likelihood'] = pd.DataFrame(likelihood, test.index)
-        about = dict(n_codes=int(n_codes), norm='standardize', seed=seed)
+        about = {'n_codes': int(n_codes), 'norm': 'standardize', 'seed': seed}
         about |= counted_once(tables['probe'])
-        about |= dict(left_out=left_out) if left_out else {}
+        if left_out:
+            about['left_out'] = left_out
         return Answer(self, test, pd.DataFrame(predicted, test.index), parts, about)

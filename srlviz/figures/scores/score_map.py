@@ -382,7 +382,15 @@ def cell_boxes(fig: go.Figure, wanted: Callable[[Sequence], bool]) -> list[tuple
 
 
 def _frame(x0: float, x1: float, y0: float, y1: float, width: float) -> dict:
-    return dict(type='rect', name='chosen', x0=x0, x1=x1, y0=y0, y1=y1, line=dict(color=WRONG, width=width))
+    return {
+        'type': 'rect',
+        'name': 'chosen',
+        'x0': x0,
+        'x1': x1,
+        'y0': y0,
+        'y1': y1,
+        'line': {'color': WRONG, 'width': width},
+    }
 
 
 def cell_shapes(fig: go.Figure, selected: Sequence, row: bool = False) -> list:
