@@ -75,7 +75,9 @@ class Checkpoint:
         about: dict,
         columns: Sequence[str] = HISTORY,
     ):
-        self.path, self.config, self.columns = path, config, columns
+        self.path = path
+        self.config = config
+        self.columns = columns
         free = () if config.anneal_lr else ('num_threads', 'segment', 'total_steps')  # may change
         self.stamp = {k: v for k, v in asdict(config).items() if k not in free} | about
         self.written = time.monotonic()
@@ -120,7 +122,8 @@ class Checkpoint:
         with reading(self.path, 'a checkpoint of this run', 'remove it to start from scratch'):
             check_fields(saved, {'network': TABLE, 'optimizer': TABLE, 'history': LIST} | fields, self.path)
             check_history(saved['history'], self.columns)
-            done, c = len(saved['history']), self.config
+            done = len(saved['history'])
+            c = self.config
             if done > c.updates:
                 raise ValueError(f"it has {done} updates, more than the {c.updates} of total_steps={c.total_steps}")
             check(saved)

@@ -28,7 +28,8 @@ class _Past:
 
     def __init__(self, history: int):
         self.history = history
-        self.obs, self.actions = [], []
+        self.obs = []
+        self.actions = []
 
     def append(self, obs: np.ndarray, action: np.ndarray) -> None:
         "Add an observation; `action` follows it, and is a placeholder until it is known"
@@ -115,7 +116,8 @@ class FrozenCodes(VectorWrapper):
         pasts = []
         for i, row in zip(which, batch):
             past = _Past(self.history)
-            past.obs, past.actions = list(self._pasts[i].obs), list(self._pasts[i].actions)
+            past.obs = list(self._pasts[i].obs)
+            past.actions = list(self._pasts[i].actions)
             past.append(row, self._no_action)
             pasts.append(past)
         codes = np.full(self.num_envs, None, object)

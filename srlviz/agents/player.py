@@ -130,7 +130,9 @@ class Reader:
     """
 
     def __init__(self, n_in: int, acts: spaces.Space, plain: spaces.Space | None = None):
-        self.n_in, self.acts, self.plain = n_in, acts, plain
+        self.n_in = n_in
+        self.acts = acts
+        self.plain = plain
         self.kept = None  # columns of a full vector that are read, if not all
         if plain is not None and spaces.flatdim(plain) + 2 == n_in:  # without the previous action
             self.acts = None

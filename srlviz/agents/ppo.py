@@ -75,7 +75,8 @@ class NetworkPolicy:
 
     def __init__(self, network: nn.Module, n_actions: int, greedy: bool = False, name: str = 'agent', **about):
         self.network = deepcopy(network).cpu().eval()
-        self.n_actions, self.greedy = n_actions, greedy
+        self.n_actions = n_actions
+        self.greedy = greedy
         self.identity = f"{name} {weights_hash(self.network.state_dict())}{' greedy' if greedy else ''}"
         self.rng = policy_rng(0)
         self.n_codes = getattr(network, 'n_features', None)
@@ -327,7 +328,9 @@ class PPO:
         for name in ('kl_coef', 'norm_value', 'norm_obs', 'norm_returns'):
             if getattr(config, name):
                 raise ValueError(f"{name}={getattr(config, name)} is for RecurrentPPO only")
-        self.envs, self.config, self.about = envs, config, about or {}
+        self.envs = envs
+        self.config = config
+        self.about = about or {}
         self.device = pick_device(device)
         self.training_envs = TrainingEnvs(envs, config)
         self.network = network.to(self.device)

@@ -83,7 +83,9 @@ def play(
     now : the current state;  seed : of the actions
     """
     network.eval()
-    N, T, kind = len(envs.starts), num_steps, acting.kind
+    N = len(envs.starts)
+    T = num_steps
+    kind = acting.kind
     device = next(network.parameters()).device
     noise = kind.noise((T, N), torch.Generator(device).manual_seed(seed))
     obs_dtype = torch.float32 if network.frame is None else torch.uint8
@@ -400,7 +402,8 @@ class RecurrentPPO:
         The history, [] if there is no checkpoint; and the `RolloutState`, None if the environments must be reset
         """
         envs = self.training_envs
-        envs.played, envs.finished = 0, []
+        envs.played = 0
+        envs.finished = []
         fields = {'finished': TENSOR}
         if envs.can_be_saved:
             fields |= {'games': TABLE, 'state': LIST}  # games: the environments; the history's are a number
@@ -658,7 +661,9 @@ def task_id(task: str) -> str:
     try:
         namespace, short, version = registration.parse_env_id(name)
     except gymnasium.error.Error:  # not a valid id
-        namespace, short, version = None, '', None
+        namespace = None
+        short = ''
+        version = None
     newest = registration.find_highest_version(namespace, short) if version is None else None
     if newest is None:
         raise unknown('task', task, [id.removeprefix('srlviz/').removesuffix('-v0') for id in gymnasium.registry])

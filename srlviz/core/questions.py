@@ -140,7 +140,8 @@ def worst_items(truth: pd.DataFrame, predicted: pd.DataFrame, n: int = 8, apart:
             episode, t = truth.index[item]
             if all(episode != row[1] or abs(t - row[2]) >= apart for row in rows):
                 name = truth.columns[target[item]]
-                true, guess = truth[name].iloc[item], predicted[name].iloc[item]
+                true = truth[name].iloc[item]
+                guess = predicted[name].iloc[item]
                 rows.append((name, int(episode), int(t), true, guess, float(error[item])))
     return pd.DataFrame(rows, columns=['factor', 'episode', 't', 'truth', 'predicted', 'error'])
 

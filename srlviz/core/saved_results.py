@@ -166,7 +166,8 @@ def read_columns(content: Mapping, columns: Mapping[str, Field], where: str) -> 
     return stacked([table], [*columns])
 
 # %% ../../nbs/00_core/15_saved_results.ipynb #aa2c1b34
-FORMAT, VERSION = 'srlviz results', 1
+FORMAT = 'srlviz results'
+VERSION = 1
 
 
 class SavedMethod:
@@ -306,7 +307,8 @@ def check_metrics(scores: pd.DataFrame, questions: Mapping[str, Question]) -> No
         metrics = questions[question].metrics
         if name not in metrics:
             raise ValueError(f"scores: {unknown(f'metric of {question}', name[:80], metrics)}")
-        low, high = metrics[name].low - _SLACK, metrics[name].high + _SLACK
+        low = metrics[name].low - _SLACK
+        high = metrics[name].high + _SLACK
         if not rows['value'].between(low, high).all():
             raise ValueError(f"scores: {name} is not within {low:g} to {high:g}")
 

@@ -218,7 +218,10 @@ class Fitted:
     files: Mapping[str, Path] = {}
 
     def __init__(self, encoder, recording: Recording, fit: Recording | None, progress: bool = False):
-        self._given, self.recording, self._fit, self._progress = encoder, recording, fit, progress
+        self._given = encoder
+        self.recording = recording
+        self._fit = fit
+        self._progress = progress
 
     @cached_property
     def encoder(self):

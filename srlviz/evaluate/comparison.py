@@ -295,7 +295,8 @@ def probability_of_improvement(
         rows.append((t, w.mean(), low, high, *w.shape, 'seed'))
     mean = np.mean([w.mean() for w in wins])
     if over == 'task':
-        n_units, freedom = len(names), None
+        n_units = len(names)
+        freedom = None
     else:
         n_units, freedom = units_within([shares for w in wins for shares in _win_shares(w)])
     drawn = _mean_draws_over_tasks(draws, over, n_resamples, rng)
@@ -369,7 +370,8 @@ def performance_profile(
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #49f0b450
 def _rank_draws(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.ndarray:
     "Spearman's and Kendall's correlations (R, 2) of x and y (n,), each taken w (R, n) times; NaN if all are tied"
-    a, b = np.sign(x[:, None] - x), np.sign(y[:, None] - y)
+    a = np.sign(x[:, None] - x)
+    b = np.sign(y[:, None] - y)
     n = np.maximum(w.sum(1, keepdims=True), 1)
     rank = [w @ ((1 - m) / 2) for m in (a, b)]  # below or tied: 1, 1/2 for each
     rank = [r - (w * r).sum(1, keepdims=True) / n for r in rank]
@@ -395,7 +397,8 @@ def _task_by_method(table, metric: str, source: str, name: str) -> pd.DataFrame:
     for c in _SINGLE_PER_CELL:
         several = cells[c].nunique() > 1
         if several.any():
-            where, values = several.idxmax(), df[c].unique()[:5].tolist()
+            where = several.idxmax()
+            values = df[c].unique()[:5].tolist()
             raise ValueError(f"{name} has several values of {c} ({values}) in one cell, such as {where}; select one")
     df = df.assign(task=df['task'].map(srlviz_name), method=df['method'].map(srlviz_name))
     return df.groupby(['task', 'method'], sort=False, observed=True)['value'].mean().unstack()
@@ -451,7 +454,8 @@ def rank_correlation(x, y, counts: Callable) -> tuple[np.ndarray, np.ndarray]:
     x, y : (n,) values of the same things
     counts : function of n that returns how often each is drawn, (R, n)
     """
-    x, y = np.asarray(x, float), np.asarray(y, float)
+    x = np.asarray(x, float)
+    y = np.asarray(y, float)
     drawn = _rank_draws(x, y, counts(len(x))) if len(x) >= MIN_UNITS else _NO_DRAWS
     return _correlations(x, y), drawn
 

@@ -301,7 +301,8 @@ def code_map(
         layout = _compute_map(rows, how, int(max_steps), seed, progress)
         if path is not None:
             write_npz(path, {'checksum': _checksum(layout)} | layout)
-    explained, trust = tuple(map(float, layout['explained'])), float(layout['trustworthiness'])
+    explained = tuple(map(float, layout['explained']))
+    trust = float(layout['trustworthiness'])
     arrays = layout['xy'], stacked.episode, stacked.t
     return CodeMap(*arrays, how, norm, seed, layout['drawn'], explained, trust, stacked.rows.shape[1])
 
@@ -365,7 +366,8 @@ def save_maps(maps: Mapping[str, Mapping[str, CodeMap]], path: str | Path) -> Pa
     ----------
     maps : encoder -> name of the map, such as 'pca' -> CodeMap
     """
-    header, arrays = [], {}
+    header = []
+    arrays = {}
     for encoder, of_encoder in maps.items():
         for key, m in of_encoder.items():
             arrays |= {f'{len(header)}/{name}': getattr(m, name) for name in _MAP_ARRAYS}
@@ -415,6 +417,7 @@ def _check_map_arrays(i: int, arrays: Mapping[str, np.ndarray]):
             raise ValueError(f"{name} of map {i} is {x.dtype} of shape {x.shape}")
     if not n or not (np.abs(arrays['xy']) <= np.finfo(np.float32).max).all():
         raise ValueError(f"xy of map {i} has positions that are not finite in single precision, or none")
-    episode, t = arrays['episode'], arrays['t']
+    episode = arrays['episode']
+    t = arrays['t']
     if episode.min() < 0 or episode.max() >= n or t.min() < -1 or t.max() >= n:
         raise ValueError(f"episode and t of map {i} are not those of {n:,} steps")

@@ -17,7 +17,8 @@ from ..core.odd_data import mean_and_std
 from ..core.recordings import code_arrays
 
 # %% ../../nbs/06_evaluate/01_neighbours.ipynb #c087ee88
-METRICS, NORMS = ('euclidean', 'cosine'), ('none', 'standardize')
+METRICS = ('euclidean', 'cosine')
+NORMS = ('none', 'standardize')
 
 
 def _step_codes(codes) -> list[np.ndarray]:
@@ -102,7 +103,8 @@ class Neighbours:
         if metric not in METRICS:
             raise unknown('metric', metric, METRICS)
         codes = _step_codes(codes)
-        self.norm, self.metric = norm, metric
+        self.norm = norm
+        self.metric = metric
         self.lengths = np.array([len(c) for c in codes])
         self._episode = np.repeat(np.arange(len(self.lengths)), self.lengths)
         self._t = np.concatenate([np.arange(n) for n in self.lengths])
@@ -143,14 +145,17 @@ class Neighbours:
 
     def _window(self, row, apart):
         "First and last row + 1 of the frames too close to this one in time"
-        start, n, t = row - self._t[row], self.lengths[self._episode[row]], self._t[row]
+        start = row - self._t[row]
+        n = self.lengths[self._episode[row]]
+        t = self._t[row]
         return start + max(0, t - apart + 1), start + min(n, t + apart)
 
     def _nearest(self, queries, k, apart, at_once: int = 64):
         "Rows (Q, k) of the nearest frames of each row, and their distances"
         for name, value in {'k': k, 'apart': apart}.items():
             check_whole(value, name, 1)
-        rows, distances = np.empty((len(queries), k), int), np.empty((len(queries), k), np.float32)
+        rows = np.empty((len(queries), k), int)
+        distances = np.empty((len(queries), k), np.float32)
         for begin in range(0, len(queries), at_once):  # at most 64 x N numbers in memory
             block = queries[begin : begin + at_once]
             for i, (q, score) in enumerate(zip(block, self._points.scores(block)), begin):
@@ -204,14 +209,16 @@ def neighbour_agreement(
         raise ValueError(f"factor {wrong[0]!r} has values of {table[wrong[0]].dtype}; agreement is measured on numbers")
     rng = np.random.default_rng(seed)
     queries = np.sort(rng.permutation(len(neighbours))[:n_queries])
-    near, other = neighbours._nearest(queries, k, apart)[0], _others(neighbours, queries, k, apart, rng)
+    near = neighbours._nearest(queries, k, apart)[0]
+    other = _others(neighbours, queries, k, apart, rng)
     return pd.DataFrame([_agreement(name, table[name].to_numpy(np.float64), queries, near, other) for name in table])
 
 
 def _others(neighbours, queries, k, apart, rng):
     "Random rows (Q, k), none too close to its query in time"
     windows = np.array([neighbours._window(q, apart) for q in queries])
-    first, width = windows[:, :1], windows[:, 1:] - windows[:, :1]
+    first = windows[:, :1]
+    width = windows[:, 1:] - windows[:, :1]
     rows = rng.integers(0, len(neighbours) - width, (len(queries), k))
     return np.where(rows >= first, rows + width, rows)  # step over the window
 

@@ -426,7 +426,8 @@ def _xeval(question: Question, q: AlignedCodes, codes: Mapping, seed: int, progr
         raise ValueError(f"compat='xeval' regresses numbers; got the categories {', '.join(q.categories)}")
     if min(len(q.names), q.x['probe'].shape[1]) < 2:
         raise InsufficientData(f"compat='xeval' needs two codes and two factors that vary; got the factors {q.names}")
-    x, y = {}, {}
+    x = {}
+    y = {}
     for s in ('probe', 'test'):
         x[s] = codes[s].detach().cpu().numpy() if hasattr(codes[s], 'detach') else np.asarray(codes[s])
         y[s] = q.z(s)

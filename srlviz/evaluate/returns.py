@@ -278,7 +278,8 @@ def mmer_split(
     """
     if isinstance(episodes, pd.DataFrame) and 'mean_return' in episodes and 'return' not in episodes:
         raise ValueError("mmer_split needs the finished episodes (step, return), not their means by epoch")
-    min_episodes, df = check_whole(min_episodes, 'min_episodes', 2), check_episodes(episodes)
+    min_episodes = check_whole(min_episodes, 'min_episodes', 2)
+    df = check_episodes(episodes)
     value = df['return'].to_numpy()
     _, first, stop, _ = _windows(df['step'].to_numpy(), epoch_steps, min_episodes, budget)
     means = np.array([[value[a + (a + k) % 2 : b : 2].mean() for k in (0, 1)] for a, b in zip(first, stop) if a >= 0])
@@ -300,5 +301,6 @@ def final_return(episodes: pd.DataFrame, last: int = _MIN_EPISODES) -> float:
     ------
     ValueError : what `check_episodes` refuses; a number below 1
     """
-    last, value = check_whole(last, 'last', 1), check_episodes(episodes)['return'].to_numpy()
+    last = check_whole(last, 'last', 1)
+    value = check_episodes(episodes)['return'].to_numpy()
     return float(value[-last:].mean()) if len(value) >= last else np.nan

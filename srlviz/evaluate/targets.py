@@ -247,7 +247,9 @@ def fit_targets(
         warn(f"nothing can be learned or tested, and there is no score, of {listed}")
     X = {s: x[rows] for s, rows in splits.items()}
     X = standardized(X) if q.norm == 'standardize' else X
-    predicted, means, histories = {}, {}, []
+    predicted = {}
+    means = {}
+    histories = []
     for target in targets.names:
         Y = {s: targets.truth(target, rows) for s, rows in splits.items()}
         predicted[target], history = fit_head(

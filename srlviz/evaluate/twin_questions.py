@@ -72,7 +72,8 @@ class TwinAnswer(Answer):
 
     @property
     def notes(self):
-        n, moments = self.about.get('n_twins', 0), self.about.get('n_moments', 0)
+        n = self.about.get('n_twins', 0)
+        moments = self.about.get('n_moments', 0)
         return [f'{self.question.name}: asked of {n} twins of {moments} moments, not of the test rows'] if n else []
 
 
@@ -116,7 +117,8 @@ def twin_rows(codes: Mapping, factors: Mapping) -> TwinRows:
     if table is None or not {'moment', 'changed'} <= {*table.index.names}:
         raise ValueError("the split 'twins' is missing; ask about a recording of with_twins(recording, twins)")
     levels = {name: table.index.get_level_values(name).to_numpy() for name in table.index.names}
-    moment, changed = levels['moment'], levels['changed'].astype(str)
+    moment = levels['moment']
+    changed = levels['changed'].astype(str)
     is_known = np.isin(changed, [UNTOUCHED, *table])
     has_moment = np.isin(moment, moment[changed == UNTOUCHED])
     names, counts = np.unique(changed[~is_known], return_counts=True)

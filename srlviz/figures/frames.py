@@ -87,7 +87,8 @@ def _mark_pieces(x, y, width: int, height: int, x0=0, y0=0) -> tuple[np.ndarray,
     points, lines : (2, 2 or 3 times their number): x and y
     """
     x, y, x0, y0 = np.broadcast_arrays(np.asarray(x, float), np.asarray(y, float), x0, y0)
-    no_x, no_y = np.isnan(x), np.isnan(y)
+    no_x = np.isnan(x)
+    no_y = np.isnan(y)
     end = np.full(x.shape, np.nan)
     row = [np.stack([x0 - 0.5, x0 + width - 0.5, end]), np.stack([y0 + y, y0 + y, end])]
     column = [np.stack([x0 + x, x0 + x, end]), np.stack([y0 - 0.5, y0 + height - 0.5, end])]

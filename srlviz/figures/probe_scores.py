@@ -252,7 +252,8 @@ def _group_sizes(picked: pd.DataFrame) -> dict[str, int]:
 def _mean_of(group: str, sizes: Mapping[str, int]) -> str:
     "What the mean of a category is of, or that of 'all': of the means of categories; of factors without categories"
     if group == FACTORS:
-        group, sizes = 'all', {'': sum(sizes.values())}
+        group = 'all'
+        sizes = {'': sum(sizes.values())}
     is_all = group == 'all' and [*sizes] != ['']
     n = len(sizes) if is_all else sizes.get('' if group == 'all' else group, 0)
     one, several = ('category', 'categories') if is_all else ('factor', 'factors')
@@ -516,7 +517,9 @@ def plot_probe_trace(
     else:
         keep = np.union1d(_thin(truth, predicted, 1200), _thin(truth, second, 800))
         second = second[keep]
-    truth, predicted, t = truth[keep], predicted[keep], t[keep]
+    truth = truth[keep]
+    predicted = predicted[keep]
+    t = t[keep]
     traces = _answers_over_time(t, truth, predicted, names)
     fig = go.Figure([*traces, _second_answers(t, truth, second, against_method, names)])
     if at is not None:

@@ -77,7 +77,8 @@ def category_key(names: Sequence[str], max_length: int = 60, pair: int = 0, colo
 
     `pair` is that of `category_color`; `colors` are those of names that have their own. The square of paper is a frame.
     """
-    parts, room = [], max_length
+    parts = []
+    room = max_length
     for k, name in enumerate(names):
         room -= len(name) + 3
         if room < 0 and parts:

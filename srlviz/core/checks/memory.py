@@ -221,7 +221,8 @@ def _check_still(memory, x, other, state, starts, rtol):
     require(_same(memory(x, state, starts), whole, rtol), memory, rules['again'])
     later = x.clone()
     flags = starts.clone()
-    later[:, k:], flags[:, k:] = other[:, k:], ~starts[:, k:]
+    later[:, k:] = other[:, k:]
+    flags[:, k:] = ~starts[:, k:]
     require(
         _same(memory(later, state, flags)[0][:, :k], whole[0][:, :k], rtol),
         memory,

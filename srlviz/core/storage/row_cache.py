@@ -269,7 +269,8 @@ class RowCache:
         with self.lock:
             rows, _ = self.maps
             if self.marks is None:
-                rows[row : row + len(state)], self.filled[groups] = state, True
+                rows[row : row + len(state)] = state
+                self.filled[groups] = True
                 return
             try:
                 with open(self.marks.path, 'r+b') as f:

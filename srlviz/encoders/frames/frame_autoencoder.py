@@ -162,7 +162,8 @@ class _Autoencoder(nn.Module):
 
     def __init__(self, net, decoder):
         super().__init__()
-        self.net, self.decoder = net, decoder
+        self.net = net
+        self.decoder = decoder
 
     def forward(self, frames):
         return ((self.decoder(self.net(frames)) - frames.permute(0, 3, 1, 2) / 255) ** 2).mean()

@@ -47,7 +47,8 @@ class _Forecast(nn.Module):
         super().__init__()
         self.net = net
         self.linear = nn.Linear(n_codes, n_out)
-        self.horizon, self.pool = horizon, pool
+        self.horizon = horizon
+        self.pool = pool
 
     def predict(self, batch: Batch) -> torch.Tensor:
         """Predict the row that is `horizon` rows after the last one of each window, (B, N)."""

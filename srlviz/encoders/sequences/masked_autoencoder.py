@@ -109,7 +109,9 @@ class _MaskedModel(nn.Module):
 
     def __init__(self, net: _PatchNet, n_codes: int, n_out: int, width: int, hidden: float):
         super().__init__()
-        self.net, self.hidden, self.n_out = net, hidden, n_out
+        self.net = net
+        self.hidden = hidden
+        self.n_out = n_out
         self.code = nn.Linear(n_codes, width)
         self.place = nn.Embedding(net.place.num_embeddings, width)
         self.draw = nn.Sequential(nn.GELU(), nn.Linear(width, width), nn.GELU(), nn.Linear(width, net.patch * n_out))

@@ -48,7 +48,9 @@ def _rows(metric: str, by: str, overall: float, each: pd.Series | None = None, b
 
 
 def _of_qedr(r: QEDR) -> list[tuple]:
-    D, C, I = r.disentanglement, r.completeness, r.informativeness
+    D = r.disentanglement
+    C = r.completeness
+    I = r.informativeness
     return [
         *_rows('disentanglement', r.regressor, D.overall),
         *_rows('completeness', r.regressor, C.overall, C.per_factor),
@@ -143,13 +145,15 @@ def metric_table(tables: Mapping[str, pd.DataFrame], factor: str = ALL) -> pd.Da
     ------
     ValueError : no encoder, another kind of table, a factor that no metric of it has
     """
-    parts, better = {}, {}
+    parts = {}
+    better = {}
     for name, t in tables.items():
         if not isinstance(t, pd.DataFrame) or not set(COLUMNS) <= set(t):
             raise ValueError(f"the table of {name!r} is not from compare_metrics; got {type(t).__name__}")
         t = t[t['factor'] == factor]
         t = t.set_index(t['metric'] + ', ' + t['by'])
-        parts[name], better = t['value'], better | t['better'].to_dict()
+        parts[name] = t['value']
+        better = better | t['better'].to_dict()
     if not better:
         raise ValueError(f"no metric of the factor {factor!r} in {len(parts)} tables; {ALL!r} is the summary")
     wide = pd.DataFrame(parts).reindex(list(better)).dropna()

@@ -114,7 +114,8 @@ def _without_accident(information: float, counts: np.ndarray) -> float:
     from scipy.stats import chi2
 
     counts = counts[counts.any(1)][:, counts.any(0)]
-    n, (rows, columns) = counts.sum(), counts.shape
+    n = counts.sum()
+    rows, columns = counts.shape
     statistic = n * ((counts**2 / np.outer(counts.sum(1), counts.sum(0))).sum() - 1)
     if statistic < chi2.isf(_ACCIDENT, (rows - 1) * (columns - 1)):
         return 0.0
@@ -211,7 +212,8 @@ def draw_rows(n: int, max_rows: int, seed: int, keep: Sequence[Sequence] = ()) -
 
 def _squared_correlation(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     "Of codes x (n, n_codes) with y (n,): (n_codes,), 0 for codes that hardly vary"
-    x, y = x - x.mean(0), y - y.mean()
+    x = x - x.mean(0)
+    y = y - y.mean()
     varies = x.var(0, ddof=1) > _MIN_VARIANCE
     return np.divide((x.T @ y) ** 2, (x**2).sum(0) * (y @ y), out=np.zeros(x.shape[1]), where=varies)
 
@@ -269,7 +271,8 @@ def fit_sap(question: Question, codes: Mapping, factors: Mapping, *, seed: int =
     inputs = check_inputs(codes, factors, question.categories)
     raw = [c.detach().cpu() if hasattr(c, 'detach') else c for c in (codes['probe'], codes['test'])]
     x, x_test = (np.asarray(c, np.float64) for c in raw)
-    learn, test = inputs.table['probe'], inputs.table['test']
+    learn = inputs.table['probe']
+    test = inputs.table['test']
     rows = draw_rows(len(x), question.n_train, seed, [learn[k] for k in inputs.categories])
     scores = {}
     machines = len(inputs.categories) * x.shape[1]

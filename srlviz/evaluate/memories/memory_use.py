@@ -261,7 +261,8 @@ def _gaussian_variation(mean_a, log_a, mean_b, log_b):
     def phi(z):
         return 0.5 * (1 + torch.erf(z / 2**0.5))
 
-    a, b = log_a.exp(), log_b.exp()
+    a = log_a.exp()
+    b = log_b.exp()
     equal = (log_a - log_b).abs() < 1e-3
     with_equal_std = 2 * phi((mean_a - mean_b).abs() / (a + b)) - 1
     b = torch.where(equal, 2 * a, b)  # any value: `with_equal_std` is taken there
@@ -289,7 +290,8 @@ def action_distance(kind, one: torch.Tensor, other: torch.Tensor) -> torch.Tenso
     -------
     (...,); for actions with several parts an upper bound, see above
     """
-    one, other = one.double(), other.double()
+    one = one.double()
+    other = other.double()
     if hasattr(kind, 'sizes'):
         pairs = zip(one.split(kind.sizes, -1), other.split(kind.sizes, -1))
         each = [(a.softmax(-1) - b.softmax(-1)).abs().sum(-1) / 2 for a, b in pairs]

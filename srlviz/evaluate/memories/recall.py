@@ -22,7 +22,9 @@ from ...core.names import unknown
 from ...core.training import seeded, threads, train
 
 # %% ../../../nbs/06_evaluate/memories/00_recall.ipynb #2482eeee
-N_TOKENS, RECALL_TASKS, _DELAYS = 8, ('first', 'copy', 'selective', 'count'), (1, 2, 4, 8, 16, 32)
+N_TOKENS = 8
+RECALL_TASKS = ('first', 'copy', 'selective', 'count')
+_DELAYS = (1, 2, 4, 8, 16, 32)
 
 
 class RecallBatch(NamedTuple):
@@ -101,7 +103,9 @@ class _RecallModel(nn.Module):
 
     def __init__(self, memory_class, n_hidden, n_questions, n_answers):
         super().__init__()
-        self.embed, self.mark, self.act = nn.Embedding(N_TOKENS, n_hidden), nn.Linear(1, n_hidden), nn.LeakyReLU()
+        self.embed = nn.Embedding(N_TOKENS, n_hidden)
+        self.mark = nn.Linear(1, n_hidden)
+        self.act = nn.LeakyReLU()
         self.memory = memory_class(n_hidden, n_hidden)
         self.read = nn.Linear(self.memory.n_out, n_questions * n_answers)
         self.shape = n_questions, n_answers
@@ -148,7 +152,8 @@ class _Batches:
     "Batches that are drawn when they are needed."
 
     def __init__(self, n, draw):
-        self.n, self.draw = n, draw
+        self.n = n
+        self.draw = draw
 
     def __len__(self):
         return self.n

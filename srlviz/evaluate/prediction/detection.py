@@ -25,7 +25,8 @@ def check_detection(present: Sequence, predicted: Sequence) -> tuple[np.ndarray,
     ------
     ValueError : arrays of different shapes, empty, or not finite
     """
-    present, predicted = np.asarray(present, bool), np.asarray(predicted, float)
+    present = np.asarray(present, bool)
+    predicted = np.asarray(predicted, float)
     if present.ndim != 1 or present.shape != predicted.shape or not len(predicted):
         raise ValueError(f"present and predicted must both be (n,); got {present.shape} and {predicted.shape}")
     if not np.isfinite(predicted).all():
@@ -168,7 +169,8 @@ def calibration_table(truth: Sequence[float], predicted: Sequence[float], bins: 
     -------
     DataFrame : predicted, true, low, high (the mean of the truth and two of its standard errors), n
     """
-    truth, predicted = np.asarray(truth, float), np.asarray(predicted, float)
+    truth = np.asarray(truth, float)
+    predicted = np.asarray(predicted, float)
     if truth.shape != predicted.shape or truth.ndim != 1 or not len(predicted):
         raise ValueError(f"truth and predicted must both be (n,); got {truth.shape} and {predicted.shape}")
     edges = np.unique(np.quantile(predicted, np.linspace(0, 1, bins + 1)))

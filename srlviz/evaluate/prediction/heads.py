@@ -20,7 +20,8 @@ from ...core.training import pick_device, seeded, train
 from .linear import ALPHAS, RidgePath
 
 # %% ../../../nbs/06_evaluate/prediction/01_heads.ipynb #9d00d48e
-SELECT, NORMS = {'valid': 'valid', 'xeval': 'test'}, ('standardize', 'none')
+SELECT = {'valid': 'valid', 'xeval': 'test'}
+NORMS = ('standardize', 'none')
 
 
 def _known_rows(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -47,7 +48,8 @@ def three_layers(n_codes: int, n_out: int, n_hidden: int = 1024) -> nn.Sequentia
 def _mlp(x, y, select, *, seed, n_hidden, epochs, patience, batch_size, device, progress, label, **_):
     device = pick_device(device)
     tensors = {s: tuple(torch.from_numpy(a).to(device) for a in _known_rows(x[s], y[s])) for s in ('probe', select)}
-    (X, Y), (Xs, Ys) = tensors['probe'], tensors[select]
+    X, Y = tensors['probe']
+    Xs, Ys = tensors[select]
     with seeded(seed, 50):
         head = three_layers(X.shape[1], Y.shape[1], n_hidden).to(device)
 
@@ -77,7 +79,8 @@ def _mlp(x, y, select, *, seed, n_hidden, epochs, patience, batch_size, device, 
 def _linear(x, y, select, **_):
     X, Y = _known_rows(x['probe'], y['probe'])
     Xs, Ys = _known_rows(x[select], y[select])
-    mean, mean_output = X.mean(0, dtype=np.float64), Y.mean(0, dtype=np.float64)
+    mean = X.mean(0, dtype=np.float64)
+    mean_output = Y.mean(0, dtype=np.float64)
     path = RidgePath(X, mean)
     cross = path.cross(X, Y - mean_output)
 

@@ -33,7 +33,8 @@ class RidgePath:
     """
 
     def __init__(self, codes: np.ndarray, mean: np.ndarray, std: np.ndarray | float = 1.0):
-        self.mean, self.scale = mean, 1 / std
+        self.mean = mean
+        self.scale = 1 / std
         n, d = codes.shape
         if n >= d:
             gram = np.zeros((d, d))
@@ -204,7 +205,9 @@ def fit_linear(
         x_valid = np.concatenate([*path.blocks(np.asarray(codes['valid'])[rows])])
         valid = x_valid, factors['valid'].iloc[rows]
 
-    weights, bias, alphas = {}, {}, {}
+    weights = {}
+    bias = {}
+    alphas = {}
     start = 0
     for name in table:
         strengths = STRENGTHS if valid else [DEFAULT_ALPHA if alpha is None else alpha[name]]

@@ -172,7 +172,8 @@ def output_scores(
         variance = y.var(0)
         r2 = np.where(np.ptp(y, axis=0) > 0, 1 - mse / np.where(variance > 0, variance, 1), np.nan)
         is_out = np.isin(np.arange(len(mse)), list(left_out.get(target, ())))
-        mse, r2 = np.where(is_out, np.nan, mse), np.where(is_out, np.nan, r2)
+        mse = np.where(is_out, np.nan, mse)
+        r2 = np.where(is_out, np.nan, r2)
         tables.append(
             pd.DataFrame({'target': target, 'output': list(names[target]), 'mse': mse, 'r2': r2, 'windows': len(y)})
         )
@@ -457,7 +458,8 @@ class TargetScores(Answer):
 
     def _check_same(self, other: Answer) -> None:
         super()._check_same(other)
-        own, others = self.parts['mean_errors'], other.parts['mean_errors']
+        own = self.parts['mean_errors']
+        others = other.parts['mean_errors']
         if self.names != other.names or not np.allclose(own, others, rtol=1e-4, equal_nan=True):
             raise ValueError("answers about different targets cannot be compared; take both from one table of targets")
 

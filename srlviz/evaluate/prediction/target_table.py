@@ -255,7 +255,9 @@ def _next_and_last_rows(recording, state, places, progress) -> tuple[np.ndarray,
 
 def _scaled(requested: dict, outputs: pd.DataFrame, scale_by: str, dropped: dict) -> tuple[dict, dict, dict]:
     "Names, mean and std of targets by the rows of `outputs`; constant outputs are left out"
-    names, mean, std = {}, {}, {}
+    names = {}
+    mean = {}
+    std = {}
     for target, of in requested.items():
         x = outputs[list(of)]
         flat = constant_factors(x)
@@ -269,7 +271,8 @@ def _scaled(requested: dict, outputs: pd.DataFrame, scale_by: str, dropped: dict
             dropped[f'outputs of {target} with one value in {scale_by} ({", ".join(flat)})'] = len(flat)
             warn(f"{', '.join(flat)} of {target!r} have one value in the split {scale_by!r} and are left out")
         names[target] = [k for k in of if k not in flat]
-        mean[target], std[target] = x[names[target]].mean().to_numpy(), x[names[target]].std(ddof=0).to_numpy()
+        mean[target] = x[names[target]].mean().to_numpy()
+        std[target] = x[names[target]].std(ddof=0).to_numpy()
     return names, mean, std
 
 # %% ../../../nbs/06_evaluate/prediction/00_target_table.ipynb #c62b6927
@@ -379,7 +382,8 @@ def make_targets(
     if with_next:
         after, last = _next_and_last_rows(recording, state, places, progress)
         names[STATE], columns = _state_columns(recording, after.shape[1], drop)
-        after, last = after[:, columns], last[:, columns]
+        after = after[:, columns]
+        last = last[:, columns]
         mean[STATE] = after[scale].mean(0, np.float64)
         std[STATE] = np.where(varying_columns(after[scale]), after[scale].std(0, np.float64), 0)
         more = {'next_state': after[in_table], 'last_state': last[in_table], 'distinct': distinct_columns(after[scale])}
@@ -475,7 +479,8 @@ def _check_arrays(name: str, arrays: Mapping[str, np.ndarray], names: Mapping[st
     for target, outputs in names.items():
         if target not in arrays:
             raise ValueError(f"{name} of the target {target!r:.80} is missing")
-        x, want = arrays[target], (*rows, len(outputs))
+        x = arrays[target]
+        want = (*rows, len(outputs))
         if x.dtype.kind != 'f' or x.shape != want or np.isinf(x).any():
             raise ValueError(f"{name} of {target!r:.80} is {x.dtype} of shape {x.shape}; expected numbers of {want}")
 

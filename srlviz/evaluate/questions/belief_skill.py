@@ -37,7 +37,8 @@ def _belief_tables(recording: Recording) -> tuple[pd.DataFrame, pd.DataFrame]:
     """
     worlds = importlib.import_module('srlviz.envs.pomdp.belief')  # evaluations do not import environments statically
     episodes = np.flatnonzero(np.isin(recording.split, _SPLITS))
-    tables, columns = [], []
+    tables = []
+    columns = []
     for found in worlds.beliefs(recording[episodes]):
         tables.append(pd.DataFrame(worlds.belief_columns(found)))
         columns = columns or [(name, v) for name, b in found.items() for v in getattr(b, 'values', [np.nan])]
@@ -116,7 +117,8 @@ def _skill(error: str, constant: str):
         def total(name):
             return counts @ answer.parts['sums'][:, :, _SUMS.index(name)] @ to_factor  # (n_resamples, n_factors)
 
-        errors, reference = total(error), total(constant)
+        errors = total(error)
+        reference = total(constant)
         skill = 1 - np.divide(errors, reference, out=np.full(errors.shape, np.nan), where=reference > 0)
         return pd.DataFrame(skill, columns=names)[list(dict.fromkeys(factors))].clip(lower=-1)
 

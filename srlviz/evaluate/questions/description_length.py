@@ -180,7 +180,8 @@ def fit_codebook(
     -------
     weights : (n_codes + 1, n_values of all factors)
     """
-    best, lowest = None, np.full(len(sizes), np.inf)
+    best = None
+    lowest = np.full(len(sizes), np.inf)
     for strength in sorted(STRENGTHS, reverse=True):
         weights, loss = fit_strength(x, classes, x_valid, classes_valid, sizes, strength)
         is_better = loss < lowest
@@ -212,7 +213,8 @@ def send(
 
     ends = portion_ends(len(x))
     curve = [{'factor': f, 'rows': 0, 'sent': ends[0], 'bits': np.log2(size)} for f, size in enumerate(sizes)]
-    bits, likeliest = [], []
+    bits = []
+    likeliest = []
     for start, end in Bar([*zip(ends, ends[1:])], desc='description length', unit='portion', disable=not progress):
         weights = fit_codebook(x[:start], classes[:start], x_valid, classes_valid, sizes)
         bits.append(code_bits(x[start:end], classes[start:end], weights, sizes))
@@ -299,7 +301,8 @@ class DescriptionLength(Question):
 
 def _countable(factors: Mapping[str, pd.DataFrame], bins: int) -> tuple[dict, dict[str, int]]:
     "Classes and values of each factor that can be sent, and number of rows of those that cannot"
-    found, left_out = {}, {}
+    found = {}
+    left_out = {}
     for name, column in factors['probe'].items():
         classes = as_classes(column, factors['valid'][name], bins)
         if 1 < len(classes[-1]) <= _MAX_VALUES:

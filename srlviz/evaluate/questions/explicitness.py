@@ -100,9 +100,11 @@ class Explicitness(Question):
         x = standardized({split: np.asarray(codes[split]) for split in splits})
         steps = numbers_of_features(self.n_features)
         features = {split: random_features(x[split], steps[-1], seed) for split in splits}
-        truth, constant = factors['test'], constants(factors['probe'])
+        truth = factors['test']
+        constant = constants(factors['probe'])
         draws = Draws.of(truth.index.get_level_values(0), _RESAMPLES, seed)
-        curve, errors = [], []
+        curve = []
+        errors = []
         for n in Bar(steps, desc=self.name, unit='head', disable=not progress):
             inputs = {split: np.c_[x[split], features[split][:, :n]] for split in splits}
             predicted = fit_linear(inputs, factors).predict(inputs['test'], truth.index)

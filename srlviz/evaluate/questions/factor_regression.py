@@ -34,7 +34,8 @@ def _relative_errors(answer: Answer, draws: Draws) -> pd.DataFrame:
         return draws.constant(errors)
     columns = {}
     for name in errors.index:
-        truth, predicted = answer.truth[name], answer.predicted[name]
+        truth = answer.truth[name]
+        predicted = answer.predicted[name]
         if name in answer.about['baseline']:  # a category: wrong predictions over those of the majority class
             error = draws.sums(truth != predicted)
             error_of_constant = draws.sums(truth.astype(str) != answer.about['baseline'][name])

@@ -19,7 +19,8 @@ from ...core.questions import Answer, Question
 # %% ../../../nbs/06_evaluate/questions/13_frozen_return.ipynb #83aebedc
 _LAST = 0.8  # of the budget; later episodes count
 _PARTS = 20  # points of a learning curve
-_NUM_ENVS, _NUM_STEPS = 16, 64
+_NUM_ENVS = 16
+_NUM_STEPS = 64
 
 
 def run_score(episodes: pd.DataFrame, budget: int) -> float:
@@ -125,7 +126,8 @@ class FrozenReturn(Question):
                 f"the question {self.name!r} needs a fitted encoder or a function of observations; got "
                 f"{type(subject).__name__}"
             )
-        returns, curves = [], []
+        returns = []
+        curves = []
         for run in range(self.runs):
             trainer = train_on_codes(self.task, subject, self.budget, self.history, seed * self.runs + run, progress)
             returns.append(run_score(trainer.episodes_, self.budget))

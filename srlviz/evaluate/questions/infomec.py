@@ -63,10 +63,13 @@ def linear_losses(codes: dict, factors: dict) -> tuple[pd.DataFrame, pd.DataFram
     from srlviz.evaluate.prediction.linear import fit_linear
     from srlviz.evaluate.questions.description_length import as_classes, code_bits, fit_codebook, likeliest_classes
 
-    probe, test = factors['probe'], factors['test']
+    probe = factors['probe']
+    test = factors['test']
     numbers = [name for name in probe if is_number(probe[name])]
     x = {split: np.c_[codes[split], np.ones(len(codes[split]))].astype(np.float32) for split in codes}
-    predicted, losses, constant_losses = {}, {}, {}
+    predicted = {}
+    losses = {}
+    constant_losses = {}
     if numbers:
         heads = fit_linear(codes, {split: factors[split][numbers] for split in codes})
         predicted = dict(heads.predict(codes['test']))

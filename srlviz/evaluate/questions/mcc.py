@@ -20,7 +20,8 @@ from ...core.questions import Answer, Question
 # %% ../../../nbs/06_evaluate/questions/17_mcc.ipynb #fbd550f0
 def correlations(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Correlate each code x (n, n_codes) with each factor y (n, n_factors); 0 for what is constant."""
-    x, y = x - x.mean(0), y - y.mean(0)
+    x = x - x.mean(0)
+    y = y - y.mean(0)
     lengths = np.outer(np.linalg.norm(x, axis=0), np.linalg.norm(y, axis=0))
     return np.divide(x.T @ y, lengths, out=np.zeros(lengths.shape), where=lengths > 0).clip(-1, 1)
 
@@ -38,8 +39,10 @@ def match_codes(correlation: np.ndarray) -> np.ndarray:
 # %% ../../../nbs/06_evaluate/questions/17_mcc.ipynb #59d7261d
 def _pair_correlations(truth: np.ndarray, predicted: np.ndarray, draws: Draws) -> np.ndarray:
     "Correlation of the columns of truth and predicted (n_items, n_factors) in each resample; 0 for a constant"
-    truth, predicted = truth - truth.mean(0), predicted - predicted.mean(0)
-    mean_truth, mean_predicted = draws.means(truth), draws.means(predicted)
+    truth = truth - truth.mean(0)
+    predicted = predicted - predicted.mean(0)
+    mean_truth = draws.means(truth)
+    mean_predicted = draws.means(predicted)
     covariance = draws.means(truth * predicted) - mean_truth * mean_predicted
     variance_truth = draws.means(truth**2) - mean_truth**2
     variance_predicted = draws.means(predicted**2) - mean_predicted**2

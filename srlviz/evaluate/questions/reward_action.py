@@ -97,7 +97,8 @@ def fit_likely(codes: Mapping[str, np.ndarray], truth: Mapping[str, pd.Series]):
             model.fit(codes['probe'], truth['probe'].to_numpy())
         loss = _loss(model, codes['valid'], truth['valid'].to_numpy())
         if best is None or loss < lowest:
-            best, lowest = model, loss
+            best = model
+            lowest = loss
     return best
 
 # %% ../../../nbs/06_evaluate/questions/12_reward_action.ipynb #f97fa58b
@@ -179,7 +180,8 @@ class RewardAction(Question):
         codes = standardized({split: np.asarray(codes[split]) for split in splits})
         tables = {split: _targets(factors[split], self.reward) for split in splits}
         tables, left_out = varying(tables, ('probe', 'test'))
-        predicted, likelihood = {}, {}
+        predicted = {}
+        likelihood = {}
         for name in tables['probe']:
             model = fit_likely(codes, {split: table[name] for split, table in tables.items()})
             predicted[name] = model.predict(codes['test'])

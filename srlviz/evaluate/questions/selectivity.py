@@ -70,7 +70,8 @@ def partners(index: pd.MultiIndex, seed: int = 0) -> np.ndarray:
     -------
     (N,) numbers of rows; -1 where no other episode has this step
     """
-    episode, t = index.get_level_values('episode'), index.get_level_values('t').to_numpy()
+    episode = index.get_level_values('episode')
+    t = index.get_level_values('t').to_numpy()
     numbers, names = pd.factorize(episode)
     place = np.random.default_rng(seed).permutation(len(names))[numbers]
     order = np.lexsort((place, t))  # by step, and then by place in the circle
@@ -129,7 +130,8 @@ def _own_skill(answer: Answer, draws: Draws) -> pd.DataFrame:
 
 def _skill_for(answer: Answer, draws: Draws, control: str) -> pd.DataFrame:
     "Skill of the head for a control task, at least 0"
-    truth, predicted = answer.parts[f'{control}_truth'], answer.parts[f'{control}_predicted']
+    truth = answer.parts[f'{control}_truth']
+    predicted = answer.parts[f'{control}_predicted']
     return skills(truth, predicted, draws, answer.parts[f'{control}_constant']).fillna(0).clip(lower=0)
 
 

@@ -168,7 +168,8 @@ def reach(values) -> tuple[float, float]:
     values = values[np.isfinite(values)]
     if not values.size:
         return -1.0, 1.0
-    low, high = float(values.min()), float(values.max())
+    low = float(values.min())
+    high = float(values.max())
     return (min(low, -1.0), 1.0) if low >= -2 and high <= 1 else (min(low, 0.0), max(high, 0.0))
 
 
@@ -190,10 +191,12 @@ def score_scale(values, metric: str = '', signed: bool = False, words: str | Non
     known = find_metric(metric)
     if known is None:
         return Scale(*reach(values), SEQUENTIAL, words)
-    low, high = known.low, known.high
+    low = known.low
+    high = known.high
     if not np.isfinite([low, high]).all():
         lowest, highest = reach(values)
-        low, high = max(lowest, low), min(highest, high)
+        low = max(lowest, low)
+        high = min(highest, high)
     return Scale(low, high, SEQUENTIAL + '_r' * (known.better == 'lower'), words)
 
 # %% ../../../nbs/07_figures/scores/00_score_map.ipynb #e6e8c190
@@ -266,7 +269,8 @@ def _first_part(key: tuple) -> Hashable:
 
 def _lines(index: pd.Index, words, group, headings: Mapping, gap: float) -> list[_Line]:
     "List the lines of an index; a heading, or else a gap, separates groups"
-    lines, previous = [], None
+    lines = []
+    previous = None
     for k, key in enumerate(index):
         key = key if isinstance(key, tuple) else (key,)
         current = group(key)
