@@ -83,16 +83,14 @@ def repeated_rows(codes: Mapping, factors: Mapping) -> list[dict]:
     words = f'{share:.0%} of the test rows also occur in the training rows'
     if 'episode' not in index.names or index.get_level_values('episode').nunique() == len(index):
         return [{'kind': 'repeated rows', 'share': share, 'words': f'{words}: {_CURE}'}]
-    n_copies, n_episodes = _copied_episodes(numbers[: len(train)], numbers[len(train) :], index)
+    training = numbers[: len(train)].tobytes()
+    of_episodes = pd.Series(numbers[len(train) :]).groupby(index.get_level_values('episode').to_numpy())
+    n_episodes = len(of_episodes)
+    n_copies = 0  # test episodes whose rows follow each other in the training rows, too
+    for _, rows in of_episodes:
+        n_copies += rows.to_numpy().tobytes() in training
     found = f'{n_copies} of {n_episodes} test episodes as a whole: {_CURE}' if n_copies else _FEW_ROWS
     return [{'kind': 'repeated rows', 'share': share, 'words': f'{words}, {found}'}]
-
-
-def _copied_episodes(train: np.ndarray, test: np.ndarray, index: pd.Index) -> tuple[int, int]:
-    "Count the test episodes whose rows follow each other in the training rows, too; and all test episodes"
-    training = train.tobytes()
-    episodes = pd.Series(test).groupby(index.get_level_values('episode').to_numpy())
-    return sum(rows.to_numpy().tobytes() in training for _, rows in episodes), len(episodes)
 
 
 def _plain(codes) -> np.ndarray:

@@ -340,8 +340,10 @@ def train(
         )
     bar = _progress_bar(label, epochs, len(history), progress)
     for epoch in range(len(history), epochs):
-        if patience and _epochs_since_best(history) >= patience:
-            break
+        if patience and history:
+            best_epoch = int(np.argmin([h['valid'] for h in history]))
+            if len(history) - 1 - best_epoch >= patience:
+                break
         start = time.perf_counter()
         lr_now = optimizer.param_groups[0]['lr']
         with seeded(seed, epoch, device=next(module.parameters()).device):
@@ -429,12 +431,6 @@ def _renew_statistics(module, loss, batches) -> None:
     finally:
         for layer, momentum in zip(layers, momenta):
             layer.momentum = momentum
-
-
-def _epochs_since_best(history) -> int:
-    "Number of epochs since the best validation loss"
-    valid = [h['valid'] for h in history]
-    return len(valid) - 1 - int(np.argmin(valid)) if valid else 0
 
 
 def _progress_bar(label, epochs, done, progress):

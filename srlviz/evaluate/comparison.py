@@ -235,16 +235,6 @@ def _win_shares(wins: np.ndarray) -> list[np.ndarray]:
     "Share of wins of each run of x (n_x,), and over each run of y (n_y,): their variances add up to that of the mean"
     return [wins.mean(1), wins.mean(0)]
 
-
-def _common_tasks(x: dict, y: dict) -> list[str]:
-    "Tasks of both; arrays must have the same number"
-    if list(x) == [str(i) for i in range(len(x))] and list(y) == [str(i) for i in range(len(y))] and len(x) != len(y):
-        raise ValueError(f"x has {len(x)} tasks and y has {len(y)}; columns are tasks, the same in both")
-    tasks = [t for t in x if t in y]
-    if not tasks:
-        raise ValueError(f"x and y have no task in common: {', '.join(list(x)[:3])}; {', '.join(list(y)[:3])}")
-    return tasks
-
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #d30c1f34
 def probability_of_improvement(
     x,
@@ -285,7 +275,12 @@ def probability_of_improvement(
     x = _by_task(x, metric, 'x')
     y = _by_task(y, metric, 'y')
     rng = np.random.default_rng(seed)
-    names = _common_tasks(x, y)
+    are_arrays = list(x) == [str(i) for i in range(len(x))] and list(y) == [str(i) for i in range(len(y))]
+    if are_arrays and len(x) != len(y):
+        raise ValueError(f"x has {len(x)} tasks and y has {len(y)}; columns are tasks, the same in both")
+    names = [t for t in x if t in y]
+    if not names:
+        raise ValueError(f"x and y have no task in common: {', '.join(list(x)[:3])}; {', '.join(list(y)[:3])}")
     wins = [(np.sign(x[t][:, None] - y[t]) + 1) / 2 for t in names]  # each (n_x, n_y): 1 above, 1/2 for a tie
     draws = [_win_draws(w, rng) for w in wins]
     rows = []

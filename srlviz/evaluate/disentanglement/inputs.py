@@ -211,7 +211,13 @@ def check_inputs(
             f"{n} rows of 'probe' are too few for {n_codes} codes; record more, or use an encoder of fewer codes"
         )
     constant = _constant(tables, classes, {k: np.asarray(c).dtype for k, c in first.items()})
-    return _as_inputs(arrays, tables, classes, constant)
+    tables = {s: f.drop(columns=list(constant)) for s, f in tables.items()}
+    numbers = tables['probe'][[k for k in tables['probe'] if k not in classes]].astype(np.float64)
+    values = np.ascontiguousarray(numbers)  # sums must round as the reference's: trees break ties by the last digit
+    mean = pd.Series(values.mean(0), numbers.columns)
+    std = pd.Series(values.std(0), numbers.columns)
+    categories = tuple(k for k in classes if k not in constant)
+    return AlignedCodes(_standardised(arrays), tables, mean, std, categories, constant)
 
 
 def _constant(tables: Mapping[str, pd.DataFrame], classes: Sequence[str], dtypes: Mapping) -> tuple[str, ...]:
@@ -225,16 +231,6 @@ def _constant(tables: Mapping[str, pd.DataFrame], classes: Sequence[str], dtypes
     if len(constant) == len(probe.columns):
         raise InsufficientData(f"no factor varies in 'probe' and in 'test'; got {', '.join(constant) or 'none'}")
     return constant
-
-
-def _as_inputs(arrays, tables, classes, constant) -> AlignedCodes:
-    table = {s: f.drop(columns=list(constant)) for s, f in tables.items()}
-    numbers = table['probe'][[k for k in table['probe'] if k not in classes]].astype(np.float64)
-    values = np.ascontiguousarray(numbers)  # sums must round as the reference's: trees break ties by the last digit
-    mean, std = (pd.Series(v, numbers.columns) for v in (values.mean(0), values.std(0)))
-    return AlignedCodes(
-        _standardised(arrays), table, mean, std, tuple(k for k in classes if k not in constant), constant
-    )
 
 # %% ../../../nbs/06_evaluate/disentanglement/03_inputs.ipynb #ff30c8df
 def bin_factors(q: AlignedCodes, bins: int = 20) -> AlignedCodes:

@@ -144,13 +144,6 @@ def _our_epochs(scores: pd.DataFrame) -> str:
     return str(epochs[0]) if len(epochs) == 1 else f'{epochs[0]} to {epochs[-1]}'
 
 
-def _our_trials(scores: pd.DataFrame) -> str:
-    "The number of our trials of a memory on a task, such as '1' or '1 to 3'"
-    ours = scores[(scores['source'] != 'paper') & (scores['metric'] == 'mmer')]
-    counts = ours.groupby(['task', 'method', 'inputs'], observed=True)['seed'].nunique()
-    return str(counts.min()) if counts.min() == counts.max() else f'{counts.min()} to {counts.max()}'
-
-
 def epoch_words(scores: pd.DataFrame) -> str:
     """Describe what each MMER is made of: '229 epochs in the paper, 22 here; 3 trials in the paper, 1 here'.
 
@@ -161,7 +154,10 @@ def epoch_words(scores: pd.DataFrame) -> str:
     ours = _our_epochs(scores)
     if not ours or not of_paper.any():
         return ''
-    trials = f'{_PAPER_TRIALS} trials in the paper, {_our_trials(scores)} here'
+    of_mmer = scores[(scores['source'] != 'paper') & (scores['metric'] == 'mmer')]
+    counts = of_mmer.groupby(['task', 'method', 'inputs'], observed=True)['seed'].nunique()
+    n_trials = str(counts.min()) if counts.min() == counts.max() else f'{counts.min()} to {counts.max()}'
+    trials = f'{_PAPER_TRIALS} trials in the paper, {n_trials} here'
     return f'{_PAPER_EPOCHS} epochs in the paper, {ours} here; {trials}'
 
 
