@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['FAILURES', 'MEAN', 'output_words', 'encoder_label', 'has_chosen_width', 'label_words', 'pick_targets', 'heads',
-           'TargetGrid', 'target_rank', 'encoder_rank', 'target_grid', 'training_marks', 'plot_target_table',
-           'plot_target_ranking', 'plot_target_gains', 'r2_by_output', 'jitter', 'plot_predicted']
+           'TargetGrid', 'target_rank', 'encoder_rank', 'target_grid', 'plot_target_table', 'plot_target_ranking',
+           'plot_target_gains', 'r2_by_output', 'jitter', 'plot_predicted']
 
 # %% ../../../nbs/07_figures/landing/01_target_errors.ipynb #d25c34dc
 from collections.abc import Callable, Mapping, Sequence
@@ -255,7 +255,7 @@ def _check_one_row_per_cell(rows):
 _MARKS = {'†': 'training had not converged', '‡': 'not recorded whether training converged'}
 
 
-def training_marks(scores: pd.DataFrame, encoders: Sequence[tuple]) -> dict[tuple, str]:
+def _training_marks(scores: pd.DataFrame, encoders: Sequence[tuple]) -> dict[tuple, str]:
     """Mark encoders of ours, (inputs, method, n_codes): '†' or '‡', as `_MARKS` explains; see `summarize_history`."""
     rows = scores[(scores['group'] == 'training') & (scores['metric'] == 'converged')]
     converged = rows.groupby(['inputs', 'method', 'n_codes'])['value'].min()  # of all seeds
@@ -434,7 +434,7 @@ def plot_target_table(
     if unscored:
         grids['ours'] = _with_empty(grids['ours'], unscored)
     tables = _tables_of(grids)
-    marks = training_marks(scores, grids['ours'].value.index) if 'ours' in grids else {}
+    marks = _training_marks(scores, grids['ours'].value.index) if 'ours' in grids else {}
     with_width = _shows_width(tables.value.index)
     headings = {inputs: inputs for inputs in tables.value.index.get_level_values(0) if inputs}
     headings |= {s: s for s in grids if len(grids) > 1}
