@@ -180,7 +180,7 @@ class DCI(Answer):
         if list(accuracies) != ['test', 'train'] or list(accuracies.index) != list(self.importance):
             raise ValueError("accuracies are of other factors than importance")
 
-
+# %% ../../../nbs/06_evaluate/disentanglement/05_dci.ipynb #b465fe92
 def dci(
     codes: Mapping[str, np.ndarray],
     factors: Mapping[str, pd.DataFrame],

@@ -127,6 +127,19 @@ def category_names(recording: Recording) -> tuple[str, ...]:
     return tuple(f.name for f in recording.factors if f.kind == 'categorical')
 
 # %% ../../../nbs/06_evaluate/disentanglement/03_inputs.ipynb #25ab8828
+def _constant(tables: Mapping[str, pd.DataFrame], classes: Sequence[str], dtypes: Mapping) -> tuple[str, ...]:
+    "Names of the factors that are constant in 'probe' or in 'test'"
+    probe = tables['probe']
+    unique = [k for k in classes if len(probe[k].unique()) >= len(probe)]
+    if unique and len(probe) > 2:
+        raise ValueError(f"the category {unique[0]!r} has a different value in each row; it may be a name or a number")
+
+    constant = tuple(k for k in probe if is_constant(probe[k], dtypes[k]) or is_constant(tables['test'][k], dtypes[k]))
+    if len(constant) == len(probe.columns):
+        raise InsufficientData(f"no factor varies in 'probe' and in 'test'; got {', '.join(constant) or 'none'}")
+    return constant
+
+# %% ../../../nbs/06_evaluate/disentanglement/03_inputs.ipynb #42d8d4a9
 @dataclass(frozen=True)
 class AlignedCodes:
     """Matching codes and factors, from `check_inputs`.
@@ -218,19 +231,6 @@ def check_inputs(
     std = pd.Series(values.std(0), numbers.columns)
     categories = tuple(k for k in classes if k not in constant)
     return AlignedCodes(_standardised(arrays), tables, mean, std, categories, constant)
-
-
-def _constant(tables: Mapping[str, pd.DataFrame], classes: Sequence[str], dtypes: Mapping) -> tuple[str, ...]:
-    "Names of the factors that are constant in 'probe' or in 'test'"
-    probe = tables['probe']
-    unique = [k for k in classes if len(probe[k].unique()) >= len(probe)]
-    if unique and len(probe) > 2:
-        raise ValueError(f"the category {unique[0]!r} has a different value in each row; it may be a name or a number")
-
-    constant = tuple(k for k in probe if is_constant(probe[k], dtypes[k]) or is_constant(tables['test'][k], dtypes[k]))
-    if len(constant) == len(probe.columns):
-        raise InsufficientData(f"no factor varies in 'probe' and in 'test'; got {', '.join(constant) or 'none'}")
-    return constant
 
 # %% ../../../nbs/06_evaluate/disentanglement/03_inputs.ipynb #ff30c8df
 def bin_factors(q: AlignedCodes, bins: int = 20) -> AlignedCodes:

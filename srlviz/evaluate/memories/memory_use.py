@@ -404,6 +404,23 @@ def _distances(player, clean: _Outputs, disturbed: _Outputs, i: int) -> dict[str
     value = (clean.values - disturbed.values)[i, :n].abs().numpy()
     return {'policy': policy, 'value': value, 'state': distance}
 
+# %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #48b41bb6
+def _quartiles(quantity: str, distances: list[np.ndarray]) -> pd.DataFrame:
+    "Quartiles over episodes of different lengths, (T,) each, at each step"
+    table = np.full((len(distances), max(map(len, distances))), np.nan)
+    for row, d in zip(table, distances):
+        row[: len(d)] = d
+    low, median, high = np.nanquantile(table, [0.25, 0.5, 0.75], axis=0)
+    columns = {
+        'quantity': quantity,
+        't': np.arange(table.shape[1]),
+        'median': median,
+        'low': low,
+        'high': high,
+        'episodes': (~np.isnan(table)).sum(0),
+    }
+    return pd.DataFrame(columns)
+
 
 def contamination(
     player,
@@ -446,24 +463,7 @@ def contamination(
                 distances.setdefault(quantity, []).append(distance[k:])
     return pd.concat([_quartiles(q, d) for q, d in distances.items()], ignore_index=True)
 
-
-def _quartiles(quantity: str, distances: list[np.ndarray]) -> pd.DataFrame:
-    "Quartiles over episodes of different lengths, (T,) each, at each step"
-    table = np.full((len(distances), max(map(len, distances))), np.nan)
-    for row, d in zip(table, distances):
-        row[: len(d)] = d
-    low, median, high = np.nanquantile(table, [0.25, 0.5, 0.75], axis=0)
-    columns = {
-        'quantity': quantity,
-        't': np.arange(table.shape[1]),
-        'median': median,
-        'low': low,
-        'high': high,
-        'episodes': (~np.isnan(table)).sum(0),
-    }
-    return pd.DataFrame(columns)
-
-
+# %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #8750f7a4
 def half_life(table: pd.DataFrame, min_disturbance: float = 0.02) -> pd.Series:
     """Find the number of steps after which half of the disturbance is gone, for each quantity of `contamination`.
 

@@ -89,9 +89,15 @@ def _linear_losses(codes: dict, factors: dict) -> tuple[pd.DataFrame, pd.DataFra
         constant_losses[name] = np.where(in_test < 0, 0, bits[in_test])
     return tuple(pd.DataFrame(of, test.index)[list(probe)] for of in (predicted, losses, constant_losses))
 
+
+def _explicitness(answer: Answer, draws: Draws) -> pd.DataFrame:
+    losses, constant_losses = (draws.sums(answer.parts[name]) for name in ('losses', 'constant_losses'))
+    gain = 1 - np.divide(losses, constant_losses, out=np.full(losses.shape, np.nan), where=constant_losses > 0)
+    return pd.DataFrame(gain.clip(0), columns=list(answer.truth))
+
 # %% ../../../nbs/06_evaluate/questions/18_infomec.ipynb #9ff250d3
-def _constant(name: str):
-    "Make a metric of a value that the answer holds, or of a table with a value for each factor"
+def _of_answer(name: str):
+    "Make a metric of a number that the answer holds, or of a table with a number for each factor"
 
     def compute(answer: Answer, draws: Draws) -> pd.DataFrame:
         if name in answer.about:
@@ -99,12 +105,6 @@ def _constant(name: str):
         return draws.constant(answer.parts[name].set_index('factor')[name])
 
     return compute
-
-
-def _explicitness(answer: Answer, draws: Draws) -> pd.DataFrame:
-    losses, constant_losses = (draws.sums(answer.parts[name]) for name in ('losses', 'constant_losses'))
-    gain = 1 - np.divide(losses, constant_losses, out=np.full(losses.shape, np.nan), where=constant_losses > 0)
-    return pd.DataFrame(gain.clip(0), columns=list(answer.truth))
 
 
 @dataclass(frozen=True)
@@ -136,8 +136,8 @@ class InfoMEC(Question):
         'InfoE sees only if it is linear'
     )
     metrics = {
-        'infom': Metric('InfoM (modularity)', _constant('infom'), chance='permuted', resampled=False),
-        'infoc': Metric('InfoC (compactness)', _constant('infoc'), chance='permuted', resampled=False),
+        'infom': Metric('InfoM (modularity)', _of_answer('infom'), chance='permuted', resampled=False),
+        'infoc': Metric('InfoC (compactness)', _of_answer('infoc'), chance='permuted', resampled=False),
         'infoe': Metric('InfoE (explicitness)', _explicitness, chance=0.0),
     }
 

@@ -18,6 +18,18 @@ from ...core.questions import Answer, Question
 from ..prediction.linear import constants, counted_once, fit_linear, skill, skills, varying, with_mean
 
 # %% ../../../nbs/06_evaluate/questions/07_regression.ipynb #a46325d0
+def _helps(residual: pd.Series, correction: pd.Series) -> bool:
+    "Whether a correction saves squared error over episodes, with 95% confidence; of one episode, its sign"
+    from scipy.stats import t
+
+    saved = residual**2 - (residual - correction) ** 2
+    if 'episode' in saved.index.names:
+        saved = saved.groupby(level='episode').sum()
+    n = len(saved)
+    bound = t.ppf(0.95, n - 1) * saved.std() / np.sqrt(n) if n > 1 else 0.0
+    return bool(saved.mean() > bound)
+
+# %% ../../../nbs/06_evaluate/questions/07_regression.ipynb #4802e376
 def _linear_r2(answer: Answer, draws: Draws) -> pd.DataFrame:
     return with_mean(skills(answer.truth, answer.parts['linear_predicted'], draws, answer.parts['constant']), answer)
 
@@ -94,15 +106,3 @@ class Regression(Question):
         predicted = linear['test'].copy()
         predicted[helps] += corrections['test'][helps]
         return Answer(self, truth['test'], predicted, parts | {'history': history}, about | {'network': helps})
-
-
-def _helps(residual: pd.Series, correction: pd.Series) -> bool:
-    "Whether a correction saves squared error over episodes, with 95% confidence; of one episode, its sign"
-    from scipy.stats import t
-
-    saved = residual**2 - (residual - correction) ** 2
-    if 'episode' in saved.index.names:
-        saved = saved.groupby(level='episode').sum()
-    n = len(saved)
-    bound = t.ppf(0.95, n - 1) * saved.std() / np.sqrt(n) if n > 1 else 0.0
-    return bool(saved.mean() > bound)
