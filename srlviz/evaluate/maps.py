@@ -101,7 +101,7 @@ def _scaled(rows: np.ndarray, norm: str) -> np.ndarray:
 
 # %% ../../nbs/06_evaluate/08_maps.ipynb #5834c9df
 HOW = ('pca', 'tsne', 'umap')
-MAX_STEPS = {'tsne': 10_000, 'umap': 50_000}
+MAX_STEPS = {'tsne': 10_000, 'umap': 50_000}  # of the sample that is mapped; PCA takes all steps
 _MAX_PCA_CODES = 50  # codes before t-SNE
 _TRUST_STEPS = 1000  # steps whose neighbours are compared
 _VERSION = 3  # of cached maps
@@ -201,13 +201,16 @@ class CodeMap:
 _NAMES = {'pca': 'PCA', 'tsne': 't-SNE', 'umap': 'UMAP'}
 
 # %% ../../nbs/06_evaluate/08_maps.ipynb #76fd3b41
-def _cache_path(cache, rows: np.ndarray, **settings) -> Path | None:
+def _cache_path(cache, rows: np.ndarray, how: str, n: int, seed: int) -> Path | None:
     "The cache file of a map, named by a hash of its inputs"
     if cache is None:
         return None
-    packages = {k: version(k) for k in ('scikit-learn', 'numpy', *['umap-learn'] * (settings['how'] == 'umap'))}
+    packages = {name: version(name) for name in ('scikit-learn', 'numpy')}
+    if how == 'umap':
+        packages['umap-learn'] = version('umap-learn')
+    settings = {'how': how, 'n': n, 'seed': seed}
     text = json.dumps([_VERSION, array_content(rows), settings, packages], sort_keys=True)
-    return make_folder(cache) / f"code_map-{settings['how']}-{hashlib.sha256(text.encode()).hexdigest()[:24]}.npz"
+    return make_folder(cache) / f"code_map-{how}-{hashlib.sha256(text.encode()).hexdigest()[:24]}.npz"
 
 
 def _read_cache(path: Path | None, n: int) -> dict | None:
@@ -232,7 +235,7 @@ def _checksum(arrays: dict) -> str:
 def _compute_map(rows: np.ndarray, how: str, n: int, seed: int, progress: bool) -> dict:
     "Compute the arrays of a map: xy, drawn, explained and trustworthiness"
     drawn = np.sort(np.random.default_rng(seed).permutation(len(rows))[:n])
-    if how == 'pca':
+    if how == 'pca':  # of all steps
         drawn = np.arange(len(rows))
         xy, explained = _pca(rows, 2, seed)
         xy = np.pad(xy, ((0, 0), (0, 2 - xy.shape[1])))
@@ -291,20 +294,30 @@ def code_map(
     """
     if how not in HOW:
         raise unknown('how', how, HOW)
-    max_steps = MAX_STEPS.get(how, 3) if n is None else check_whole(n, 'n', 3)
+    if n is not None:
+        n = int(check_whole(n, 'n', 3))
+    max_steps = 0 if how == 'pca' else n or MAX_STEPS[how]
     seed = check_whole(seed, 'seed', 0, 2**32 - 1)
     stacked = _code_rows(codes)
     rows = _scaled(stacked.rows, norm)
-    path = _cache_path(cache, rows, how=how, n=0 if how == 'pca' else int(max_steps), seed=seed)
+    path = _cache_path(cache, rows, how, max_steps, seed)
     layout = _read_cache(path, len(rows))
     if layout is None:
-        layout = _compute_map(rows, how, int(max_steps), seed, progress)
+        layout = _compute_map(rows, how, max_steps, seed, progress)
         if path is not None:
             write_npz(path, {'checksum': _checksum(layout)} | layout)
-    explained = tuple(map(float, layout['explained']))
-    trust = float(layout['trustworthiness'])
-    arrays = layout['xy'], stacked.episode, stacked.t
-    return CodeMap(*arrays, how, norm, seed, layout['drawn'], explained, trust, stacked.rows.shape[1])
+    return CodeMap(
+        xy=layout['xy'],
+        episode=stacked.episode,
+        t=stacked.t,
+        how=how,
+        norm=norm,
+        seed=seed,
+        drawn=layout['drawn'],
+        explained=tuple(map(float, layout['explained'])),
+        trustworthiness=float(layout['trustworthiness']),
+        n_codes=stacked.rows.shape[1],
+    )
 
 
 def code_maps(codes: Mapping[str, Sequence[np.ndarray] | np.ndarray], how: str = 'pca') -> dict[str, CodeMap]:
