@@ -73,7 +73,8 @@ class Gaussian:
     dtype = torch.float32
 
     def __init__(self, n_columns: int):
-        self.n_columns, self.n_params = n_columns, 2 * n_columns
+        self.n_columns = n_columns
+        self.n_params = 2 * n_columns
 
     def _normal(self, params: Tensor) -> Normal:
         mean, log_std = params.chunk(2, -1)

@@ -30,14 +30,20 @@ def seed_of(*numbers: int) -> int:
 def steps_bar(config: PPOConfig, done: int, words: str, progress: bool) -> Bar:
     """Create a progress bar of steps, after `done` updates."""
     per_update = config.num_envs * config.num_steps
-    steps = dict(total=config.updates * per_update, initial=done * per_update, unit='step', unit_scale=True)
-    return Bar(**steps, desc=words, disable=not progress)
+    return Bar(
+        total=config.updates * per_update,
+        initial=done * per_update,
+        unit='step',
+        unit_scale=True,
+        desc=words,
+        disable=not progress,
+    )
 
 
 def show_progress(row: dict, bar: Bar) -> None:
     """Show a row of the history in the bar of steps, and log it as a curve."""
     mean = row['mean_return']
-    returns = dict(mean_return=mean) if np.isfinite(mean) else {}
+    returns = {'mean_return': mean} if np.isfinite(mean) else {}
     log_curve(row['steps'], bar.total, loss=row['loss'], entropy=row['entropy'], **returns)
     bar.set_postfix_str(f"return {mean:.2f}" if returns else 'no game finished', refresh=False)
     bar.update(row['steps'] - bar.n)
@@ -69,7 +75,9 @@ class Checkpoint:
         about: dict,
         columns: Sequence[str] = HISTORY,
     ):
-        self.path, self.config, self.columns = path, config, columns
+        self.path = path
+        self.config = config
+        self.columns = columns
         free = () if config.anneal_lr else ('num_threads', 'segment', 'total_steps')  # may change
         self.stamp = {k: v for k, v in asdict(config).items() if k not in free} | about
         self.written = time.monotonic()
@@ -81,8 +89,8 @@ class Checkpoint:
 
     def save(self, network: nn.Module, optimizer: torch.optim.Optimizer, history: list, **more) -> None:
         """Write the file."""
-        states = dict(network=network.state_dict(), optimizer=optimizer.state_dict())
-        save_weights(self.path, states | dict(history=history) | more, self.stamp)
+        state = {'network': network.state_dict(), 'optimizer': optimizer.state_dict(), 'history': history}
+        save_weights(self.path, state | more, self.stamp)
         self.written = time.monotonic()
 
     def load(
@@ -114,7 +122,8 @@ class Checkpoint:
         with reading(self.path, 'a checkpoint of this run', 'remove it to start from scratch'):
             check_fields(saved, {'network': TABLE, 'optimizer': TABLE, 'history': LIST} | fields, self.path)
             check_history(saved['history'], self.columns)
-            done, c = len(saved['history']), self.config
+            done = len(saved['history'])
+            c = self.config
             if done > c.updates:
                 raise ValueError(f"it has {done} updates, more than the {c.updates} of total_steps={c.total_steps}")
             check(saved)

@@ -28,7 +28,8 @@ class _Past:
 
     def __init__(self, history: int):
         self.history = history
-        self.obs, self.actions = [], []
+        self.obs = []
+        self.actions = []
 
     def append(self, obs: np.ndarray, action: np.ndarray) -> None:
         "Add an observation; `action` follows it, and is a placeholder until it is known"
@@ -88,7 +89,7 @@ class FrozenCodes(VectorWrapper):
         for past, action in zip(self._pasts, iterate(self.env.action_space, actions)):
             past.actions[-1] = np.array(action)
         if self._same_step and over.any():
-            infos = infos | dict(final_obs=self._final_codes(infos['final_obs'], over))
+            infos = infos | {'final_obs': self._final_codes(infos['final_obs'], over)}
         starts = over if self._same_step else self._ended
         for i, past in enumerate(self._pasts):
             if starts[i]:
@@ -115,7 +116,8 @@ class FrozenCodes(VectorWrapper):
         pasts = []
         for i, row in zip(which, batch):
             past = _Past(self.history)
-            past.obs, past.actions = list(self._pasts[i].obs), list(self._pasts[i].actions)
+            past.obs = list(self._pasts[i].obs)
+            past.actions = list(self._pasts[i].actions)
             past.append(row, self._no_action)
             pasts.append(past)
         codes = np.full(self.num_envs, None, object)
@@ -163,6 +165,6 @@ def coded_envs(task: str, num_envs: int) -> VectorEnv:
     if task_name(task) is not None:
         return gymnasium.make_vec(id, num_envs, autoreset_mode='SameStep')
     if id.startswith('ALE/'):
-        options = dict(obs_type='grayscale', frameskip=4, repeat_action_probability=0.0)
+        options = {'obs_type': 'grayscale', 'frameskip': 4, 'repeat_action_probability': 0.0}
         return gymnasium.make_vec(id, num_envs, vectorization_mode='sync', **options)
     return gymnasium.make_vec(id, num_envs)

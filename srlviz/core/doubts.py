@@ -135,14 +135,14 @@ def _independent_rows(rows: Rows) -> float | None:
         return None
     products = (x[1:][same] * x[:-1][same]).mean(0)
     r = np.clip(np.median(products / (x**2).mean(0)), 0, 1)
+    total = 0
     lengths, counts = np.unique(np.bincount(rows.episode), return_counts=True)
-    return sum(count * _independent(n, r) for n, count in zip(lengths, counts) if n)
-
-
-def _independent(n: int, r: float) -> float:
-    "Number of independent rows that would know a mean as well as n rows in a row"
-    lag = np.arange(1, n)
-    return n / (1 + 2 * ((1 - lag / n) * r**lag).sum())
+    for n, count in zip(lengths, counts):
+        if n:
+            lag = np.arange(1, n)
+            independent = n / (1 + 2 * ((1 - lag / n) * r**lag).sum())  # that know a mean as well as n rows in a row
+            total += count * independent
+    return total
 
 
 def _codes_per_factor(rows: Rows) -> float | None:
@@ -216,10 +216,6 @@ class Sign:
     if_lost: str = ''
 
 
-def _is_dependent(measured: Mapping[str, float]) -> bool:
-    return measured['autocorrelated'] < measured['few rows'] / 2
-
-
 SIGNS: dict[str, Sign] = {
     'correlated': Sign(_nearest, 'factors are correlated: each with another one by {:.2f}, on average'),
     'duplicated': Sign(_copies, '{:.0%} of the factors are others in another unit, or nearly'),
@@ -227,7 +223,7 @@ SIGNS: dict[str, Sign] = {
     'autocorrelated': Sign(
         _independent_rows,
         'rows resemble those before them, so that all rows to learn from are worth {:,.0f} independent ones',
-        _is_dependent,
+        applies=lambda measured: measured['autocorrelated'] < measured['few rows'] / 2,
     ),
     'idle codes': Sign(_codes_per_factor, 'there are {:.1f} different codes for each factor'),
     'missing': Sign(_codes_per_factor, 'there are {:.1f} different codes for each factor'),

@@ -101,15 +101,15 @@ class _Requirements(NamedTuple):
         return {*self.methods} <= {*methods} and not {*self.excluded} & {*inherits}
 
 
-_REQUIREMENTS = dict(
-    encoders=_Requirements(('fit', 'encode')),
-    memories=_Requirements(('forward', 'initial_state')),
-    envs=_Requirements(('reset', 'step', 'factors'), excluded=('Wrapper', 'VectorEnv')),
-    widgets=_Requirements(base='Explorer'),
-    questions=_Requirements(('ask',)),
-)
+_REQUIREMENTS = {
+    'encoders': _Requirements(('fit', 'encode')),
+    'memories': _Requirements(('forward', 'initial_state')),
+    'envs': _Requirements(('reset', 'step', 'factors'), excluded=('Wrapper', 'VectorEnv')),
+    'widgets': _Requirements(base='Explorer'),
+    'questions': _Requirements(('ask',)),
+}
 _WORLD = _Requirements(('record', 'sample'))
-_FOLDERS = dict(questions='evaluate.questions')  # rooms that are part of a package
+_FOLDERS = {'questions': 'evaluate.questions'}  # rooms that are part of a package
 
 
 def _package(room: str) -> str:
@@ -188,7 +188,7 @@ def catalog(room: str) -> dict[str, type]:
     return _classes(importlib.import_module(package), _REQUIREMENTS.get(room, _Requirements()))
 
 # %% ../../nbs/00_core/01_names.ipynb #baf6f333
-_SINGULAR = dict(encoders='encoder', memories='memory', envs='environment')
+_SINGULAR = {'encoders': 'encoder', 'memories': 'memory', 'envs': 'environment'}
 
 
 def named_class(room: str, name) -> type:

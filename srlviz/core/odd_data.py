@@ -19,16 +19,6 @@ _SHARE = 0.05  # of the squared deviations, in one row
 _FAR = 5.5  # standard deviations
 
 
-def _squared_deviations(x: np.ndarray) -> np.ndarray:
-    "Sum of squared deviations from the mean of each column (n, n_columns), in double precision"
-    mean = x.mean(0, dtype=np.float64)
-    total = np.zeros(x.shape[1])
-    for start in range(0, len(x), _BLOCK):
-        deviation = x[start : start + _BLOCK] - mean
-        total += np.einsum('ij,ij->j', deviation, deviation)
-    return total
-
-
 def has_outlier(x: np.ndarray) -> np.ndarray:
     """Find the columns of x (n, n_columns) of which one row dominates the squared deviations: (n_columns,) bool."""
     n = len(x)
@@ -36,7 +26,11 @@ def has_outlier(x: np.ndarray) -> np.ndarray:
         return np.zeros(x.shape[1], bool)
     mean = x.mean(0, dtype=np.float64)
     largest = np.maximum(x.max(0) - mean, mean - x.min(0)) ** 2
-    rest = _squared_deviations(x) - largest
+    total = np.zeros(x.shape[1])  # of squared deviations, in double precision
+    for start in range(0, n, _BLOCK):
+        deviation = x[start : start + _BLOCK] - mean
+        total += np.einsum('ij,ij->j', deviation, deviation)
+    rest = total - largest
     return (largest > 0) & (n * largest > max(_SHARE * n, _FAR**2) * np.maximum(rest, 0))
 
 # %% ../../nbs/00_core/11_odd_data.ipynb #3b1c004d

@@ -86,12 +86,12 @@ def fits(value: Any, hint: Any) -> bool:
 # %% ../../nbs/00_core/10_parameters.ipynb #3a9f3dbb
 def within(default: Any, low: float = -math.inf, high: float = math.inf, *, above: float = -math.inf) -> Any:
     """Declare a field of a dataclass whose numbers lie from `low` to `high` and above `above`."""
-    return dataclasses.field(default=default, metadata=dict(low=low, high=high, above=above))
+    return dataclasses.field(default=default, metadata={'low': low, 'high': high, 'above': above})
 
 
 def one_of(default: str | None, *others: str) -> Any:
     """Declare a field of a dataclass that is its default or one of others; None is left to the annotation."""
-    return dataclasses.field(default=default, metadata=dict(choices=(default, *others)))
+    return dataclasses.field(default=default, metadata={'choices': (default, *others)})
 
 
 def check_range(value: Any, field: dataclasses.Field, owner: str) -> None:

@@ -72,7 +72,7 @@ def check(x, *, env: str | gymnasium.Env | None = None, **options) -> None:
         if env is None:
             raise ValueError("env: a policy is checked in an environment: check(policy, env='RepeatPrevious-easy')")
         return check_policy(lambda _: copy.deepcopy(x), lambda: _made(env), **options)
-    checks = dict(encoder=check_encoder, memory=check_memory, question=check_question, world=check_world)
+    checks = {'encoder': check_encoder, 'memory': check_memory, 'question': check_question, 'world': check_world}
     if protocol not in checks:
         raise ValueError(
             f"{x!r:.80} ({type(x).__name__}) follows no protocol: an encoder has fit and encode, a memory has "

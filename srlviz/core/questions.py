@@ -140,7 +140,8 @@ def worst_items(truth: pd.DataFrame, predicted: pd.DataFrame, n: int = 8, apart:
             episode, t = truth.index[item]
             if all(episode != row[1] or abs(t - row[2]) >= apart for row in rows):
                 name = truth.columns[target[item]]
-                true, guess = truth[name].iloc[item], predicted[name].iloc[item]
+                true = truth[name].iloc[item]
+                guess = predicted[name].iloc[item]
                 rows.append((name, int(episode), int(t), true, guess, float(error[item])))
     return pd.DataFrame(rows, columns=['factor', 'episode', 't', 'truth', 'predicted', 'error'])
 
@@ -968,7 +969,11 @@ class Question:
         """
         check_whole(seed, 'seed')
         kinds = {} if kinds is None else kinds
-        _check_kinds(kinds)
+        if not isinstance(kinds, Mapping):
+            raise ValueError(f"kinds is a mapping from factors to {' or '.join(map(repr, KINDS))}; got {kinds!r:.80}")
+        for kind in kinds.values():
+            if kind not in KINDS:
+                raise unknown('kind of factor', f'{kind!s:.80}', KINDS)
         codes, factors = check_parts(codes, factors)
         # signs are of the data as they were given: which rows and factors leave below depends on the question, and
         # until then all questions that are asked together have the same arrays, whose signs are measured once
@@ -1215,14 +1220,6 @@ def _are_whole(values: np.ndarray) -> bool:
     "Whether all numbers are whole, and exact as 64 bits"
     return np.array_equal(values, np.rint(values)) and bool((np.abs(values) < 2**53).all())
 
-
-def _check_kinds(kinds: Mapping[str, str]) -> None:
-    if not isinstance(kinds, Mapping):
-        raise ValueError(f"kinds is a mapping from factors to {' or '.join(map(repr, KINDS))}; got {kinds!r:.80}")
-    for kind in kinds.values():
-        if kind not in KINDS:
-            raise unknown('kind of factor', f'{kind!s:.80}', KINDS)
-
 # %% ../../nbs/00_core/12_questions.ipynb #47589990
 def with_types(factors: Mapping, numbers: Mapping[str, bool]) -> Mapping:
     """Give columns of numbers the type float, and those of classes another; `factors` has no NaN.
@@ -1460,7 +1457,6 @@ def _to_arrays(answer: Answer, items: bool) -> dict[str, np.ndarray]:
 
 # %% ../../nbs/00_core/12_questions.ipynb #b2b1c8ba
 _MAX_WARNINGS = 100  # of an answer
-_SLACK = 1e-5  # of values in single precision
 _WHOLE = (is_whole, 'a whole number')
 _ABOUT = {  # fields that are checked where they are there
     'n_codes': _WHOLE,
@@ -1491,6 +1487,9 @@ def _check_warnings(warnings: Any) -> None:
                 raise ValueError(f"a warning is {value!r:.80}; expected printable text")
         if not isinstance(warning.get('share', 0.0), (int, float)) or not 0 <= warning.get('share', 0.0) <= 1:
             raise ValueError(f"the share of a warning is {warning['share']!r:.80}; expected a number from 0 to 1")
+
+# %% ../../nbs/00_core/12_questions.ipynb #0ea5a9bd
+_SLACK = 1e-5  # of values in single precision
 
 
 def _check_values(table: Any, name: str) -> pd.DataFrame:
@@ -1537,8 +1536,7 @@ def _check_metrics(answer: Answer, saved: pd.DataFrame) -> None:
         answer.chance(name)  # parts that it cannot use are an error now, not later
 
 # %% ../../nbs/00_core/12_questions.ipynb #26b38615
-_MAX_ANSWERS = 10_000
-_MAX_HEADER, _MAX_PARTS = 2**22, 64  # bytes; tables or arrays of an answer
+_MAX_PARTS = 64  # tables or arrays of an answer
 _MAX_TEXTS = 10**7  # a text takes 100 bytes in a table
 _HEADER = {
     'format': (lambda x: x == FORMAT, repr(FORMAT)),
@@ -1549,6 +1547,57 @@ _HEADER = {
     'arrays': TEXTS,
     'items': (lambda x: isinstance(x, bool), 'true or false'),
 }
+
+
+def _read_header(arrays: Mapping[str, np.ndarray], max_header: int) -> tuple[dict, bool]:
+    "Read and check the header, and return it with whether srlviz 0.2.0 wrote it: without 'items', and with no values"
+    header = parse_json(str(arrays['header']), max_header)
+    is_of_0_2_0 = isinstance(header, dict) and 'items' not in header
+    if is_of_0_2_0:
+        header = header | {'items': True}
+    header = check_fields(header, _HEADER, 'header')
+    if is_of_0_2_0 and ('truth' not in header['tables'] or 'values' in header['tables']):
+        raise ValueError("it is no answer of today, nor one that srlviz 0.2.0 saved with its items: ask again")
+    return header, is_of_0_2_0
+
+
+def _check_arrays(arrays: Mapping[str, np.ndarray], header: Mapping) -> None:
+    "Check the types of arrays, and that there is not too much in them or in the header"
+    for name, array in arrays.items():
+        if array.dtype.kind not in 'biufU':
+            raise ValueError(f"the array {name!r:.80} is of {array.dtype}; expected numbers or text")
+    n_texts = sum(array.size for array in arrays.values() if array.dtype.kind == 'U')
+    if n_texts > _MAX_TEXTS:
+        raise ValueError(f"it has {n_texts:,} texts, more than {_MAX_TEXTS:,}")
+    if max(len(header['tables']), len(header['arrays'])) > _MAX_PARTS:
+        raise ValueError(f"it has {len(header['tables'])} tables, more than {_MAX_PARTS}")
+
+
+def _read_parts(arrays: Mapping[str, np.ndarray], header: Mapping) -> dict[str, np.ndarray | pd.DataFrame]:
+    "Read the arrays and tables that the header lists"
+    parts = {}
+    for name in header['arrays']:
+        if name in header['tables'] or name not in arrays:
+            raise ValueError(f"the array {name!r:.80} is missing, or named twice")
+        parts[name] = arrays[name]
+    for name, table in header['tables'].items():
+        parts[name] = _read_table(name, check_fields(table, _TABLE, name), arrays)
+    return parts
+
+
+def _pop_items(parts: dict) -> tuple[pd.DataFrame, pd.DataFrame]:
+    "Take truth and predicted out of the parts, and check that they are about the same items"
+    truth = parts.pop('truth', pd.DataFrame())
+    predicted = parts.pop('predicted', pd.DataFrame())
+    if list(truth) != list(predicted) or not truth.index.equals(predicted.index):
+        raise ValueError("truth and predicted are not of the same items and targets")
+    if list(truth.index.names) == ['episode', 't'] and any(level.dtype.kind == 'f' for level in truth.index.levels):
+        raise ValueError("episode and t of its items are not whole")
+    return truth, predicted
+
+# %% ../../nbs/00_core/12_questions.ipynb #0f03b10f
+_MAX_ANSWERS = 10_000
+_MAX_HEADER = 2**22  # bytes
 
 
 def load_answers(path: str | Path, question: Question | None = None) -> list[Answer]:
@@ -1604,50 +1653,3 @@ def _from_arrays(arrays: Mapping[str, np.ndarray], question: Question | None, ma
     answer.check()
     _check_metrics(answer, answer.value_table() if is_of_0_2_0 else saved_values)
     return answer
-
-
-def _read_header(arrays: Mapping[str, np.ndarray], max_header: int) -> tuple[dict, bool]:
-    "Read and check the header, and return it with whether srlviz 0.2.0 wrote it: without 'items', and with no values"
-    header = parse_json(str(arrays['header']), max_header)
-    is_of_0_2_0 = isinstance(header, dict) and 'items' not in header
-    if is_of_0_2_0:
-        header = header | {'items': True}
-    header = check_fields(header, _HEADER, 'header')
-    if is_of_0_2_0 and ('truth' not in header['tables'] or 'values' in header['tables']):
-        raise ValueError("it is no answer of today, nor one that srlviz 0.2.0 saved with its items: ask again")
-    return header, is_of_0_2_0
-
-
-def _check_arrays(arrays: Mapping[str, np.ndarray], header: Mapping) -> None:
-    "Check the types of arrays, and that there is not too much in them or in the header"
-    for name, array in arrays.items():
-        if array.dtype.kind not in 'biufU':
-            raise ValueError(f"the array {name!r:.80} is of {array.dtype}; expected numbers or text")
-    n_texts = sum(array.size for array in arrays.values() if array.dtype.kind == 'U')
-    if n_texts > _MAX_TEXTS:
-        raise ValueError(f"it has {n_texts:,} texts, more than {_MAX_TEXTS:,}")
-    if max(len(header['tables']), len(header['arrays'])) > _MAX_PARTS:
-        raise ValueError(f"it has {len(header['tables'])} tables, more than {_MAX_PARTS}")
-
-
-def _read_parts(arrays: Mapping[str, np.ndarray], header: Mapping) -> dict[str, np.ndarray | pd.DataFrame]:
-    "Read the arrays and tables that the header lists"
-    parts = {}
-    for name in header['arrays']:
-        if name in header['tables'] or name not in arrays:
-            raise ValueError(f"the array {name!r:.80} is missing, or named twice")
-        parts[name] = arrays[name]
-    for name, table in header['tables'].items():
-        parts[name] = _read_table(name, check_fields(table, _TABLE, name), arrays)
-    return parts
-
-
-def _pop_items(parts: dict) -> tuple[pd.DataFrame, pd.DataFrame]:
-    "Take truth and predicted out of the parts, and check that they are about the same items"
-    truth = parts.pop('truth', pd.DataFrame())
-    predicted = parts.pop('predicted', pd.DataFrame())
-    if list(truth) != list(predicted) or not truth.index.equals(predicted.index):
-        raise ValueError("truth and predicted are not of the same items and targets")
-    if list(truth.index.names) == ['episode', 't'] and any(level.dtype.kind == 'f' for level in truth.index.levels):
-        raise ValueError("episode and t of its items are not whole")
-    return truth, predicted

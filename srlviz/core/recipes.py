@@ -371,12 +371,13 @@ def _is_object(thing) -> bool:
 def _wrapped_functions(member) -> list:
     "The functions and classes inside a member of a class: methods, properties, decorated functions"
     parts = [getattr(member, a, None) for a in ('__func__', 'fget', 'fset', 'fdel', 'func', '__wrapped__')]
-    return [f for f in (member, *parts) if isinstance(f, (FunctionType, type)) and not _is_generated(f)]
-
-
-def _is_generated(thing) -> bool:
-    "Whether a function was generated from text, as by a dataclass"
-    return isinstance(thing, FunctionType) and thing.__code__.co_filename.startswith('<string>')
+    found = []
+    for f in (member, *parts):
+        is_function = isinstance(f, FunctionType)
+        is_generated = is_function and f.__code__.co_filename.startswith('<string>')  # from text, as by a dataclass
+        if (is_function or isinstance(f, type)) and not is_generated:
+            found.append(f)
+    return found
 
 
 def _class_source(cls: type) -> str:
@@ -569,13 +570,13 @@ def recipe(encoder) -> dict:
     """
     if type(encoder) not in catalog('encoders').values():
         code = stamp(reached_modules(_TRAINING))
-        return dict(stranger=content_of(encoder, type(encoder).__name__), code=code)
+        return {'stranger': content_of(encoder, type(encoder).__name__), 'code': code}
     ignored = 'checkpoint', 'progress', 'device'
     arguments = {k: getattr(encoder, k, None) for k in inspect.signature(type(encoder)).parameters if k not in ignored}
     for k, path in getattr(encoder, 'files', {}).items():
         arguments[k] = checksum(path)  # the content of a file, not its path
     code = stamp(reached_modules(type(encoder).__module__, _TRAINING))
-    return dict(name=type(encoder).__qualname__, arguments=arguments, code=code)
+    return {'name': type(encoder).__qualname__, 'arguments': arguments, 'code': code}
 
 
 _TRAINING = 'srlviz.core.training'

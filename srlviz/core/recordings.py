@@ -1017,22 +1017,22 @@ def _save_npz(recording: Recording, path: Path) -> None:
     write_npz(path, arrays)
 
 
-_HEAD: dict[str, Field] = dict(
-    format=(lambda x: x == 'srlviz recording', "'srlviz recording'"),
-    version=(lambda x: is_whole(x, 1, 1), '1'),
-    name=TEXT,
-    hz=RATE,
-    meta=TABLE,
-    factors=(lambda x: isinstance(x, list) and all(isinstance(f, dict) for f in x), 'a list of objects'),
-    split=TEXTS,
-    per_episode=TEXTS,
-    ended=TEXTS,
-    names=TEXTS,
-    lengths=(
+_HEAD: dict[str, Field] = {
+    'format': (lambda x: x == 'srlviz recording', "'srlviz recording'"),
+    'version': (lambda x: is_whole(x, 1, 1), '1'),
+    'name': TEXT,
+    'hz': RATE,
+    'meta': TABLE,
+    'factors': (lambda x: isinstance(x, list) and all(isinstance(f, dict) for f in x), 'a list of objects'),
+    'split': TEXTS,
+    'per_episode': TEXTS,
+    'ended': TEXTS,
+    'names': TEXTS,
+    'lengths': (
         lambda x: isinstance(x, list) and len(x) > 0 and all(is_whole(n, 1) for n in x),
         'a list of whole numbers above 0',
     ),
-)
+}
 
 
 def _check_head(head: dict, shapes: Mapping[str, tuple]) -> None:
@@ -1075,28 +1075,25 @@ def _load_npz(path: Path, max_bytes: int) -> Recording:
         need = len(head['lengths']) * (_EPISODE_BYTES + _PART_BYTES * len(shapes))
         if need > z.max_json:
             raise ValueError(f"its {len(head['lengths']):,} episodes need {need:,} bytes, more than {z.max_json:,}")
-        return _from_npz(head, {k: z.read(k) for k in shapes})
-
-
-def _from_npz(head: dict, arrays: dict[str, np.ndarray]) -> Recording:
-    single = {f'factor.{k}' for k in head['per_episode']}
-    episodes = []
-    end = 0
-    for i, length in enumerate(head['lengths']):
-        start = end
-        end += length
-        parts = {k: np.asarray(v[i]) if k in single else v[start:end] for k, v in arrays.items()}
-        episode = Episode(
-            {k.removeprefix('obs.'): v for k, v in parts.items() if k.startswith('obs.')},
-            parts.get('action'),
-            parts.get('reward'),
-            {k.removeprefix('factor.'): v for k, v in parts.items() if k.startswith('factor.')},
-            head['ended'][i],
-            head['names'][i],
-        )
-        episodes.append(episode)
-    factors = [Factor(**f) for f in head['factors']]
-    return Recording(episodes, head['name'], head['hz'], factors, head['split'], head['meta'])
+        arrays = {k: z.read(k) for k in shapes}
+        single = {f'factor.{k}' for k in head['per_episode']}
+        episodes = []
+        end = 0
+        for i, length in enumerate(head['lengths']):
+            start = end
+            end += length
+            parts = {k: np.asarray(v[i]) if k in single else v[start:end] for k, v in arrays.items()}
+            episode = Episode(
+                {k.removeprefix('obs.'): v for k, v in parts.items() if k.startswith('obs.')},
+                parts.get('action'),
+                parts.get('reward'),
+                {k.removeprefix('factor.'): v for k, v in parts.items() if k.startswith('factor.')},
+                head['ended'][i],
+                head['names'][i],
+            )
+            episodes.append(episode)
+        factors = [Factor(**f) for f in head['factors']]
+        return Recording(episodes, head['name'], head['hz'], factors, head['split'], head['meta'])
 
 # %% ../../nbs/00_core/03_recordings.ipynb #575161a6
 class FolderEpisodes(Sequence):
@@ -1179,13 +1176,12 @@ def recording_contents(recording: Recording) -> list[str]:
     base, index = recording.origin
     if hasattr(base, 'contents'):
         return base.contents(index)
-    return [episode_content(_all_arrays(e), e.ended) for e in recording]
-
-
-def _all_arrays(e: Episode) -> dict:
-    obs = {f'obs.{k}': v for k, v in e.obs.items()}
-    factors = {f'factor.{k}': v for k, v in e.factors.items()}
-    return {**obs, **e._steps, **factors}
+    found = []
+    for e in recording:
+        obs = {f'obs.{k}': v for k, v in e.obs.items()}
+        factors = {f'factor.{k}': v for k, v in e.factors.items()}
+        found.append(episode_content({**obs, **e._steps, **factors}, e.ended))
+    return found
 
 # %% ../../nbs/00_core/03_recordings.ipynb #d25cc2ae
 _FILLS = (None, 'previous', 'nan')  # what becomes of NaN in observations
@@ -1234,7 +1230,7 @@ def _modalities(obs, fill: str | None = None) -> dict:
     if not obs:
         raise ValueError("obs is empty; an episode has at least one modality, such as obs={'vector': array}")
     numbers = partial(_as_numbers, fill=fill)
-    converters = dict(frame=as_pictures, vector=numbers, sensors=numbers)
+    converters = {'frame': as_pictures, 'vector': numbers, 'sensors': numbers}
     modalities = {}
     for name, x in obs.items():
         what = f"obs[{name!r}]"

@@ -79,7 +79,7 @@ def answer_intervals(answer: Answer, baseline: Answer | None = None) -> pd.DataF
     tables = []
     for name, metric in answer.metrics.items():
         values = answer.values(name)
-        table = pd.DataFrame(dict(metric=name, target=values.index.astype(str), value=values.to_numpy(float)))
+        table = pd.DataFrame({'metric': name, 'target': values.index.astype(str), 'value': values.to_numpy(float)})
         if metric.resampled and answer.has_items and 'episode' in answer.truth.index.names and len(answer.truth):
             interval = answer.interval(name)
             table = table.assign(low=interval['low'], high=interval['high'], episodes=interval['n'])

@@ -161,7 +161,8 @@ class Results:
     def _intervals(self) -> pd.DataFrame:
         "Intervals without values: those that are known, and those of other answers"
         known = self.tables.get('intervals', pd.DataFrame(columns=CELL))
-        parts, cells = [known], {*cells_of(known)}
+        parts = [known]
+        cells = {*cells_of(known)}
         for key in self.answers:
             if key in cells:
                 continue

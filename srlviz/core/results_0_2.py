@@ -53,19 +53,22 @@ from .scores import SCORE_COLUMNS, check_scores, load_scores, score_row
 
 # %% ../../nbs/00_core/18_results_0_2.ipynb #9fe17719
 _MAX_BYTES = 2**24
-_OLD_KEY = dict(representation=NAME, world=NAME, question=NAME)
+_OLD_KEY = {'representation': NAME, 'world': NAME, 'question': NAME}
 _NAMES: Field = (lambda x: isinstance(x, list) and all(is_line(v, 200) and v.strip() for v in x), 'a list of names')
-_CARD: dict[str, Field] = dict(
-    format=(lambda x: x == 'srlviz scorecard', "'srlviz scorecard'"),
-    version=(lambda x: type(x) is int and x == 1, '1; install a newer srlviz for another'),
-    names=_NAMES,
-    references=_NAMES,
-    versions=TABLE,
-    settings=TABLE,
-    **dict.fromkeys(('cells', 'reasons', 'moments', 'rows'), TABLE),
-)
-_SETTINGS: dict[str, Field] = dict(seed=COUNT, worlds=TABLE, questions=TABLE)
-_WORLD: dict[str, Field] = dict(inputs=TEXT, rows=TABLE, episodes=TABLE, factors=_NAMES)
+_CARD: dict[str, Field] = {
+    'format': (lambda x: x == 'srlviz scorecard', "'srlviz scorecard'"),
+    'version': (lambda x: type(x) is int and x == 1, '1; install a newer srlviz for another'),
+    'names': _NAMES,
+    'references': _NAMES,
+    'versions': TABLE,
+    'settings': TABLE,
+    'cells': TABLE,
+    'reasons': TABLE,
+    'moments': TABLE,
+    'rows': TABLE,
+}
+_SETTINGS: dict[str, Field] = {'seed': COUNT, 'worlds': TABLE, 'questions': TABLE}
+_WORLD: dict[str, Field] = {'inputs': TEXT, 'rows': TABLE, 'episodes': TABLE, 'factors': _NAMES}
 
 
 def load_card(path: str | Path) -> Results:
@@ -87,19 +90,19 @@ def load_card(path: str | Path) -> Results:
         check_names(names, 'names and references')
         if not content['names']:
             raise ValueError("names is empty")
-        known = dict(method=names, task=[*settings['worlds']], question=questions)
-        content.setdefault('warnings', dict(representation=[], world=[], question=[], words=[]))  # older cards
+        known = {'method': names, 'task': [*settings['worlds']], 'question': questions}
+        content.setdefault('warnings', {'representation': [], 'world': [], 'question': [], 'words': []})  # older cards
         tables = {}
-        for name, columns in dict(
-            cells=dict(value=NUMBER) | INTERVALS,
-            moments=MOMENTS,
-            reasons=dict(reason=TEXT),
-            warnings=dict(words=TEXT),
-        ).items():
+        for name, columns in (
+            ('cells', {'value': NUMBER} | INTERVALS),
+            ('moments', MOMENTS),
+            ('reasons', {'reason': TEXT}),
+            ('warnings', {'words': TEXT}),
+        ):
             table = read_columns(content[name], _OLD_KEY | columns, name).rename(columns=dict(zip(_OLD_KEY, CELL)))
             check_keys(dict.fromkeys(cells_of(table)), known, name)
             tables[name] = table
-        rows = read_columns(content['rows'], dict(representation=NAME, world=NAME, n_codes=COUNT), 'rows')
+        rows = read_columns(content['rows'], {'representation': NAME, 'world': NAME, 'n_codes': COUNT}, 'rows')
         if rows.duplicated(['representation', 'world']).any():
             raise ValueError("rows: a representation is twice in a world")
         n_codes = {(r.representation, r.world): int(r.n_codes) for r in rows.itertuples()}
@@ -107,9 +110,19 @@ def load_card(path: str | Path) -> Results:
         for cell in tables['cells'].itertuples():
             if (cell.method, cell.task) not in n_codes:
                 raise ValueError(f"rows: {cell.method!r:.80} in {cell.task!r:.80} is missing")
-            key = dict(task=cell.task, method=cell.method, group=cell.question, seed=settings['seed'])
-            key |= dict(n_codes=n_codes[cell.method, cell.task], inputs=settings['worlds'][cell.task]['inputs'])
-            scores.append(score_row(study='scorecard', metric=cell.metric, target=cell.target, value=cell.value, **key))
+            row = score_row(
+                study='scorecard',
+                task=cell.task,
+                method=cell.method,
+                group=cell.question,
+                metric=cell.metric,
+                target=cell.target,
+                value=cell.value,
+                seed=settings['seed'],
+                n_codes=n_codes[cell.method, cell.task],
+                inputs=settings['worlds'][cell.task]['inputs'],
+            )
+            scores.append(row)
         scores = check_scores(pd.DataFrame(scores, columns=SCORE_COLUMNS))
         check_metrics(scores, questions)
         check_intervals(tables['cells'], questions)
@@ -125,16 +138,18 @@ def load_card(path: str | Path) -> Results:
             warnings=warnings,
             references=tuple(content['references']),
             baseline='raw' if 'raw' in content['references'] else '',
-            about=dict(seed=settings['seed'], recordings=settings['worlds'], versions=content['versions']),
-            tables=dict(intervals=tables['cells'].drop(columns='value'), moments=tables['moments']),
+            about={'seed': settings['seed'], 'recordings': settings['worlds'], 'versions': content['versions']},
+            tables={'intervals': tables['cells'].drop(columns='value'), 'moments': tables['moments']},
         )
         check_about(found.about)
         return found
 
 # %% ../../nbs/00_core/18_results_0_2.ipynb #2cfa7940
-_MATRIX: dict[str, Field] = dict(
-    format=(lambda x: x == 'srlviz cross evaluation', "'srlviz cross evaluation'"), about=TABLE, reasons=LIST
-)
+_MATRIX: dict[str, Field] = {
+    'format': (lambda x: x == 'srlviz cross evaluation', "'srlviz cross evaluation'"),
+    'about': TABLE,
+    'reasons': LIST,
+}
 
 
 def load_matrix(path: str | Path) -> Results:
@@ -144,11 +159,12 @@ def load_matrix(path: str | Path) -> Results:
     ------
     FileNotFoundError, ValueError : naming the file that is missing or damaged
     """
-    path, about = Path(path).with_suffix('.csv'), Path(path).with_suffix('.json')
+    about = Path(path).with_suffix('.json')
+    path = Path(path).with_suffix('.csv')
     with reading(about, 'a matrix of srlviz'):
         header = check_fields(read_header(about), _MATRIX, about)
         reasons = key_texts(header['reasons'], CELL, 'reasons')
-        check_keys([(question,) for question in {key[2] for key in reasons}], dict(question=all_questions()), 'reasons')
+        check_keys([(question,) for question in {key[2] for key in reasons}], {'question': all_questions()}, 'reasons')
         check_about(header['about'])
     with reading(path, 'a matrix of srlviz'):
         scores = load_scores(path)
@@ -161,9 +177,12 @@ def load_matrix(path: str | Path) -> Results:
         return found
 
 # %% ../../nbs/00_core/18_results_0_2.ipynb #6d6ae57b
-_PROBE: dict[str, Field] = dict(
-    format=(lambda x: x == 'srlviz probe', "'srlviz probe'"), labels=TEXTS, methods=TABLE, left_out=TABLE
-)
+_PROBE: dict[str, Field] = {
+    'format': (lambda x: x == 'srlviz probe', "'srlviz probe'"),
+    'labels': TEXTS,
+    'methods': TABLE,
+    'left_out': TABLE,
+}
 
 
 def load_probe(folder: str | Path) -> Results:
@@ -176,13 +195,14 @@ def load_probe(folder: str | Path) -> Results:
     path = inside(folder, 'probe.json')
     with reading(path, 'a result of srlviz.probe'):
         header = check_fields(read_header(path, _MAX_BYTES), _PROBE, path)
-        regressed = check_fields(dict(regressions=header.get('regressions', [])), dict(regressions=TEXTS), path)
+        regressed = check_fields({'regressions': header.get('regressions', [])}, {'regressions': TEXTS}, path)
         check_names(header['labels'], 'labels')
         check_names(regressed['regressions'], 'regressions')
         recording = load_recording(inside(folder, 'recording'))
         task = recording.name or 'own'
-        answers, questions = {}, {}
-        for file, labels in dict(results=header['labels'], regressions=regressed['regressions']).items():
+        answers = {}
+        questions = {}
+        for file, labels in ('results', header['labels']), ('regressions', regressed['regressions']):
             saved = inside(folder, f'{file}.npz')
             found = load_answers(saved) if labels or saved.exists() else []
             if len(found) != len(labels):
@@ -209,7 +229,7 @@ def load_probe(folder: str | Path) -> Results:
             fitted=fitted,
             references=tuple(name for name in header['methods'] if name == 'majority'),
             left_out=left_out,
-            about=dict(recordings={task: about_recording(recording)}),
+            about={'recordings': {task: about_recording(recording)}},
         )
 
 # %% ../../nbs/00_core/18_results_0_2.ipynb #608d33e5

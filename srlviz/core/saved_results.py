@@ -166,7 +166,8 @@ def read_columns(content: Mapping, columns: Mapping[str, Field], where: str) -> 
     return stacked([table], [*columns])
 
 # %% ../../nbs/00_core/15_saved_results.ipynb #aa2c1b34
-FORMAT, VERSION = 'srlviz results', 1
+FORMAT = 'srlviz results'
+VERSION = 1
 
 
 class SavedMethod:
@@ -205,24 +206,26 @@ def save_results(results, folder: str | Path, data: bool = True) -> Path:
     """
     with atomic_folder(folder) as place:
         save_scores(results.scores, place / 'scores.csv')
-        header = dict(
-            format=FORMAT,
-            version=VERSION,
-            scores=checksum(place / 'scores.csv'),
-            questions={name: dict(question=q.name, arguments=q.arguments()) for name, q in results.questions.items()},
-            references=results.references,
-            baseline=results.baseline,
-            reasons=[[*key, text] for key, text in results.reasons.items()],
-            warnings=[[*key, text] for key, text in results.warnings.items()],
-            left_out=[[*key, text] for key, text in results.left_out.items()],
-            notes={task: [*lines] for task, lines in results.notes.items()},
-            about=dict(results.about),
-            intervals=_plain_columns(results._intervals),
-            moments=_plain_columns(results.moments()),
-            answers=[],
-            recordings=[],
-            codes=[],
-        )
+        header = {
+            'format': FORMAT,
+            'version': VERSION,
+            'scores': checksum(place / 'scores.csv'),
+            'questions': {
+                name: {'question': q.name, 'arguments': q.arguments()} for name, q in results.questions.items()
+            },
+            'references': results.references,
+            'baseline': results.baseline,
+            'reasons': [[*key, text] for key, text in results.reasons.items()],
+            'warnings': [[*key, text] for key, text in results.warnings.items()],
+            'left_out': [[*key, text] for key, text in results.left_out.items()],
+            'notes': {task: [*lines] for task, lines in results.notes.items()},
+            'about': dict(results.about),
+            'intervals': _plain_columns(results._intervals),
+            'moments': _plain_columns(results.moments()),
+            'answers': [],
+            'recordings': [],
+            'codes': [],
+        }
         if data:
             header |= _save_data(results, place)
         write_json(place / 'results.json', header)
@@ -304,7 +307,8 @@ def check_metrics(scores: pd.DataFrame, questions: Mapping[str, Question]) -> No
         metrics = questions[question].metrics
         if name not in metrics:
             raise ValueError(f"scores: {unknown(f'metric of {question}', name[:80], metrics)}")
-        low, high = metrics[name].low - _SLACK, metrics[name].high + _SLACK
+        low = metrics[name].low - _SLACK
+        high = metrics[name].high + _SLACK
         if not rows['value'].between(low, high).all():
             raise ValueError(f"scores: {name} is not within {low:g} to {high:g}")
 

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['STUDIES', 'SOURCES', 'SCORE_COLUMNS', 'STUDY_RANGES', 'method_label', 'split_label', 'with_labels', 'check_scores',
-           'score_row', 'paper_name', 'srlviz_name', 'not_comparable', 'merge_scores', 'scores_text', 'save_scores',
-           'load_scores', 'save_scores_by_source', 'paper_scores', 'spell_method', 'pivot_scores', 'summarize_scores']
+           'score_row', 'paper_name', 'srlviz_name', 'not_comparable', 'merge_scores', 'save_scores', 'load_scores',
+           'save_scores_by_source', 'paper_scores', 'spell_method', 'pivot_scores', 'summarize_scores']
 
 # %% ../../nbs/00_core/05_scores.ipynb #145cbb8e
 import csv, io, math, re
@@ -355,7 +355,7 @@ _QUOTED = ','.join(f'"{c}"' for c in SCORE_COLUMNS)
 _LAST = re.compile(f'"{_SIMPLE.pattern}","')  # start of a quoted last line
 
 
-def scores_text(df: pd.DataFrame) -> str:
+def _scores_text(df: pd.DataFrame) -> str:
     """Format a validated score table as CSV; its first and last line are quoted, which marks it as whole."""
     if df.empty:
         return ','.join(SCORE_COLUMNS) + '\n'
@@ -396,7 +396,7 @@ def save_scores(df: pd.DataFrame, path: str | Path) -> Path:
     path = Path(path)
     make_folder(path.parent)
     with atomic_path(path) as part:
-        part.write_bytes(scores_text(df).encode())
+        part.write_bytes(_scores_text(df).encode())
     return path
 
 # %% ../../nbs/00_core/05_scores.ipynb #f54d987c

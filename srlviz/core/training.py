@@ -124,7 +124,13 @@ def _checked_copy(path: str | Path) -> tuple[io.BytesIO, int]:
     with open_file(path) as f:
         start = f.read(2)
         f.seek(0)
-        copy, pickled = _copy_zip(f) if start == b'PK' else _copy_stream(f)
+        if start == b'PK':
+            copy, pickled = _copy_zip(f)
+        else:  # torch's format of 2018: three short pickles, that of the content and that of the keys
+            copy = io.BytesIO(f.read())
+            for _ in range(5):
+                _check_pickle(copy)
+            pickled = copy.tell()
     copy.seek(0)
     return copy, 1000 + 10 * pickled
 
@@ -149,14 +155,6 @@ def _copy_zip(f: BinaryIO) -> tuple[io.BytesIO, int]:
     if pickled is None:
         raise ValueError("it has no list of its tensors, data.pkl")
     return out, pickled
-
-
-def _copy_stream(f: BinaryIO) -> tuple[io.BytesIO, int]:
-    "As `_copy_zip`, for torch's format of 2018: three short pickles, that of the content and that of the keys"
-    copy = io.BytesIO(f.read())
-    for _ in range(5):
-        _check_pickle(copy)
-    return copy, copy.tell()
 
 
 def _check_pickle(content: bytes | BinaryIO) -> None:
@@ -342,8 +340,10 @@ def train(
         )
     bar = _progress_bar(label, epochs, len(history), progress)
     for epoch in range(len(history), epochs):
-        if patience and _epochs_since_best(history) >= patience:
-            break
+        if patience and history:
+            best_epoch = int(np.argmin([h['valid'] for h in history]))
+            if len(history) - 1 - best_epoch >= patience:
+                break
         start = time.perf_counter()
         lr_now = optimizer.param_groups[0]['lr']
         with seeded(seed, epoch, device=next(module.parameters()).device):
@@ -431,12 +431,6 @@ def _renew_statistics(module, loss, batches) -> None:
     finally:
         for layer, momentum in zip(layers, momenta):
             layer.momentum = momentum
-
-
-def _epochs_since_best(history) -> int:
-    "Number of epochs since the best validation loss"
-    valid = [h['valid'] for h in history]
-    return len(valid) - 1 - int(np.argmin(valid)) if valid else 0
 
 
 def _progress_bar(label, epochs, done, progress):
@@ -540,7 +534,7 @@ def summarize_history(history: pd.DataFrame, patience: int | None = None) -> dic
     Without a validation loss only `epochs` and `seconds_per_epoch`.
     """
     epochs = len(history)
-    summary = dict(epochs=epochs, seconds_per_epoch=float(history['seconds'].median()))
+    summary = {'epochs': epochs, 'seconds_per_epoch': float(history['seconds'].median())}
     valid = history['valid'].to_numpy()
     if np.isnan(valid).any():
         return summary

@@ -135,7 +135,7 @@ def _table_of(recording: Recording) -> pd.DataFrame:
                 "factor and value"
             )
         rows.append([row[0], row[1], math.nan if row[2] is None else float(row[2])])
-    table = pd.DataFrame(rows, columns=_COLUMNS).astype(dict(moment=int, factor=object, value=float))
+    table = pd.DataFrame(rows, columns=_COLUMNS).astype({'moment': int, 'factor': object, 'value': float})
     untouched = table.loc[table['factor'] == UNTOUCHED, 'moment']
     if not untouched.is_unique:
         twice = untouched[untouched.duplicated()].iloc[0]

@@ -58,7 +58,7 @@ class Majority(_Unlearned):
         'majority': ('', '#8c8c8c', 0),
         'mean_baseline': ('MEAN', '#8c8c8c', 100),
     }
-    variants = {'mean_baseline': dict(level='episode', n_codes=1)}
+    variants = {'mean_baseline': {'level': 'episode', 'n_codes': 1}}
 
     n_codes: int = 1
 
@@ -85,7 +85,7 @@ class Clock(_Unlearned):
     """
 
     looks = {'clock': ('clock', '#A0785A', 2), 'window_clock': ('clock', '#A0785A', 125)}
-    variants = {'clock': {}, 'window_clock': dict(level='episode')}
+    variants = {'clock': {}, 'window_clock': {'level': 'episode'}}
     n_codes = 1
     inputs = ''
 

@@ -46,7 +46,10 @@ class _Reader:
         if inputs is not None and not isinstance(inputs, str):
             raise ValueError(f"inputs is a key of the episodes' obs, such as 'sensors', or None; got {inputs!r:.80}")
         self.size = None if size is None else tuple(size)
-        self.stack, self.scale, self.layout, self.inputs = stack, scale, layout, inputs
+        self.stack = stack
+        self.scale = scale
+        self.layout = layout
+        self.inputs = inputs
 
     def select(self, recording: Recording, reader: str) -> str:
         "Return the key of the observations to read; a ValueError if there is none"
@@ -91,7 +94,11 @@ class _Network(Parameters):
     level, n_codes = 'step', None  # n_codes is set by the first `encode`
 
     def __init__(self, net, read: _Reader, batch_size: int = 64, layer: str | None = None, maps: str = 'flat'):
-        self.net, self.read, self.batch_size, self.layer, self.maps = net, read, batch_size, layer, maps
+        self.net = net
+        self.read = read
+        self.batch_size = batch_size
+        self.layer = layer
+        self.maps = maps
         self._rows_checked = False
 
     def fit(self, recording: Recording):
@@ -140,7 +147,9 @@ class _Network(Parameters):
         return _Network(net, self.read, self.batch_size, self.layer, self.maps)
 
     def __repr__(self):
-        arguments = vars(self.read) if self.layer is None else dict(layer=self.layer, maps=self.maps) | vars(self.read)
+        arguments = (
+            vars(self.read) if self.layer is None else {'layer': self.layer, 'maps': self.maps} | vars(self.read)
+        )
         return f"as_encoder({type(self.net).__name__}, {', '.join(f'{k}={v!r}' for k, v in arguments.items())})"
 
 
@@ -157,7 +166,8 @@ def _run(net, x: torch.Tensor, read: _Reader):
 @contextmanager
 def _restored(net):
     "Context after which a module has the attributes and the buffers that it had"
-    modules, values = [], []
+    modules = []
+    values = []
     if isinstance(net, nn.Module):
         modules = [m for m in net.modules() if not isinstance(m, torch.jit.ScriptModule)]
         values = [(b, b.clone()) for b in net.buffers()]
@@ -369,7 +379,8 @@ def _check_rows(net, encode: Callable, x: torch.Tensor, codes: np.ndarray) -> bo
     others[::2] = x[-1]
     if others.equal(x):
         return False
-    kept, name = slice(1, None, 2), type(net).__name__
+    kept = slice(1, None, 2)
+    name = type(net).__name__
     spread = codes.astype(float).std(0)
     with _restored(net):
         with _seed_globals(np.random.default_rng(0)):
@@ -404,7 +415,9 @@ class _States(Parameters):
     level, n_codes = 'step', None  # n_codes is set by the first `encode`
 
     def __init__(self, memory, read: _Reader, batch_size: int = 16):
-        self.memory, self.read, self.batch_size = memory, read, batch_size
+        self.memory = memory
+        self.read = read
+        self.batch_size = batch_size
 
     def fit(self, recording: Recording):
         """Do nothing."""
@@ -523,7 +536,15 @@ def layer_encoders(
     ------
     ValueError : as `as_encoder`; if the recording is empty; if no layer can be used
     """
-    options = dict(size=size, stack=stack, scale=scale, layout=layout, batch_size=batch_size, inputs=inputs, maps=maps)
+    options = {
+        'size': size,
+        'stack': stack,
+        'scale': scale,
+        'layout': layout,
+        'batch_size': batch_size,
+        'inputs': inputs,
+        'maps': maps,
+    }
     if not isinstance(net, nn.Module):
         raise ValueError(f"net is a torch module, which has layers; got {type(net).__name__}")
     read = as_encoder(net, **options).read

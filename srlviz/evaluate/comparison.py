@@ -235,16 +235,6 @@ def _win_shares(wins: np.ndarray) -> list[np.ndarray]:
     "Share of wins of each run of x (n_x,), and over each run of y (n_y,): their variances add up to that of the mean"
     return [wins.mean(1), wins.mean(0)]
 
-
-def _common_tasks(x: dict, y: dict) -> list[str]:
-    "Tasks of both; arrays must have the same number"
-    if list(x) == [str(i) for i in range(len(x))] and list(y) == [str(i) for i in range(len(y))] and len(x) != len(y):
-        raise ValueError(f"x has {len(x)} tasks and y has {len(y)}; columns are tasks, the same in both")
-    tasks = [t for t in x if t in y]
-    if not tasks:
-        raise ValueError(f"x and y have no task in common: {', '.join(list(x)[:3])}; {', '.join(list(y)[:3])}")
-    return tasks
-
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #d30c1f34
 def probability_of_improvement(
     x,
@@ -285,7 +275,12 @@ def probability_of_improvement(
     x = _by_task(x, metric, 'x')
     y = _by_task(y, metric, 'y')
     rng = np.random.default_rng(seed)
-    names = _common_tasks(x, y)
+    are_arrays = list(x) == [str(i) for i in range(len(x))] and list(y) == [str(i) for i in range(len(y))]
+    if are_arrays and len(x) != len(y):
+        raise ValueError(f"x has {len(x)} tasks and y has {len(y)}; columns are tasks, the same in both")
+    names = [t for t in x if t in y]
+    if not names:
+        raise ValueError(f"x and y have no task in common: {', '.join(list(x)[:3])}; {', '.join(list(y)[:3])}")
     wins = [(np.sign(x[t][:, None] - y[t]) + 1) / 2 for t in names]  # each (n_x, n_y): 1 above, 1/2 for a tie
     draws = [_win_draws(w, rng) for w in wins]
     rows = []
@@ -295,7 +290,8 @@ def probability_of_improvement(
         rows.append((t, w.mean(), low, high, *w.shape, 'seed'))
     mean = np.mean([w.mean() for w in wins])
     if over == 'task':
-        n_units, freedom = len(names), None
+        n_units = len(names)
+        freedom = None
     else:
         n_units, freedom = units_within([shares for w in wins for shares in _win_shares(w)])
     drawn = _mean_draws_over_tasks(draws, over, n_resamples, rng)
@@ -304,16 +300,6 @@ def probability_of_improvement(
     rows.append(('all', mean, low, high, *runs, over))
     table = pd.DataFrame(rows, columns=['task', 'probability', 'low', 'high', 'n_x', 'n_y', 'over'])
     return table.assign(low=table['low'].clip(lower=0), high=table['high'].clip(upper=1))
-
-# %% ../../nbs/06_evaluate/04_comparison.ipynb #71e178ab
-def _check_thresholds(thresholds) -> np.ndarray:
-    "Return thresholds as an array, or raise a ValueError if they are not finite or do not rise"
-    array = np.asarray(thresholds, float)
-    if array.ndim != 1 or not array.size or not np.isfinite(array).all() or (np.diff(array) <= 0).any():
-        raise ValueError(
-            f"thresholds must be finite numbers (n,) that rise, such as np.linspace(0, 1, 51); got {array!r:.80}"
-        )
-    return array
 
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #53eb611d
 def performance_profile(
@@ -350,30 +336,42 @@ def performance_profile(
     Source: Agarwal et al. (2021), section 4.2.
     """
     _check_interval(over, confidence_level, n_resamples)
-    thresholds = _check_thresholds(thresholds)
+    thresholds = np.asarray(thresholds, float)
+    rises = (
+        thresholds.ndim == 1 and thresholds.size and np.isfinite(thresholds).all() and (np.diff(thresholds) > 0).all()
+    )
+    if not rises:
+        raise ValueError(
+            f"thresholds must be finite numbers (n,) that rise, such as np.linspace(0, 1, 51); got {thresholds!r:.80}"
+        )
     tables = []
     for method, tasks in _on_shared_tasks(_by_method(scores, metric)).items():
         above = [(runs[:, None] > thresholds).astype(float) for runs in tasks.values()]  # each (n_runs, n_thresholds)
         share, low, high = _mean_interval(above, over, confidence_level, n_resamples, seed, is_mean=False)
         runs = sum(map(len, above))
-        columns = dict(method=method, threshold=thresholds, share=share, low=low.clip(min=0), high=high.clip(max=1))
-        tables.append(pd.DataFrame(columns | dict(tasks=len(above), runs=runs, over=over)))
+        columns = {
+            'method': method,
+            'threshold': thresholds,
+            'share': share,
+            'low': low.clip(min=0),
+            'high': high.clip(max=1),
+            'tasks': len(above),
+            'runs': runs,
+            'over': over,
+        }
+        tables.append(pd.DataFrame(columns))
     return pd.concat(tables, ignore_index=True)
 
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #49f0b450
-def _quadratic(w: np.ndarray, m: np.ndarray) -> np.ndarray:
-    "w' m w for each row of w (R, n)"
-    return ((w @ m) * w).sum(1)
-
-
 def _rank_draws(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> np.ndarray:
     "Spearman's and Kendall's correlations (R, 2) of x and y (n,), each taken w (R, n) times; NaN if all are tied"
-    a, b = np.sign(x[:, None] - x), np.sign(y[:, None] - y)
+    a = np.sign(x[:, None] - x)
+    b = np.sign(y[:, None] - y)
     n = np.maximum(w.sum(1, keepdims=True), 1)
     rank = [w @ ((1 - m) / 2) for m in (a, b)]  # below or tied: 1, 1/2 for each
     rank = [r - (w * r).sum(1, keepdims=True) / n for r in rank]
     spearman = [(w * rank[0] * rank[1]).sum(1), *((w * r * r).sum(1) for r in rank)]
-    kendall = [_quadratic(w, m) for m in (a * b, np.abs(a), np.abs(b))]
+    kendall = [((w @ m) * w).sum(1) for m in (a * b, np.abs(a), np.abs(b))]
     with np.errstate(invalid='ignore', divide='ignore'):
         return np.stack([top / np.sqrt(p * q) for top, p, q in (spearman, kendall)], 1)
 
@@ -394,7 +392,8 @@ def _task_by_method(table, metric: str, source: str, name: str) -> pd.DataFrame:
     for c in _SINGLE_PER_CELL:
         several = cells[c].nunique() > 1
         if several.any():
-            where, values = several.idxmax(), df[c].unique()[:5].tolist()
+            where = several.idxmax()
+            values = df[c].unique()[:5].tolist()
             raise ValueError(f"{name} has several values of {c} ({values}) in one cell, such as {where}; select one")
     df = df.assign(task=df['task'].map(srlviz_name), method=df['method'].map(srlviz_name))
     return df.groupby(['task', 'method'], sort=False, observed=True)['value'].mean().unstack()
@@ -450,7 +449,8 @@ def rank_correlation(x, y, counts: Callable) -> tuple[np.ndarray, np.ndarray]:
     x, y : (n,) values of the same things
     counts : function of n that returns how often each is drawn, (R, n)
     """
-    x, y = np.asarray(x, float), np.asarray(y, float)
+    x = np.asarray(x, float)
+    y = np.asarray(y, float)
     drawn = _rank_draws(x, y, counts(len(x))) if len(x) >= MIN_UNITS else _NO_DRAWS
     return _correlations(x, y), drawn
 
@@ -490,10 +490,15 @@ def _agreement_row(task: str, among: str, order, cells: pd.DataFrame, over: str,
     "A row of `agreement` from a point and its draws"
     point, drawn = order
     low, high = percentiles(drawn, confidence_level)
-    row = dict(task=task, among=among)
+    row = {'task': task, 'among': among}
     for i, name in enumerate(('spearman', 'kendall')):
         row |= {name: point[i], f'{name}_low': low[i], f'{name}_high': high[i]}
-    return row | dict(cells=len(cells), tasks=cells['task'].nunique(), methods=cells['method'].nunique(), over=over)
+    return row | {
+        'cells': len(cells),
+        'tasks': cells['task'].nunique(),
+        'methods': cells['method'].nunique(),
+        'over': over,
+    }
 
 # %% ../../nbs/06_evaluate/04_comparison.ipynb #2cba81a9
 _AGREEMENT_OVER = ('task', 'cell')
@@ -570,5 +575,5 @@ def agreement(
     rows.append(_agreement_row('all', 'methods within tasks', within, cells, over, confidence_level))
     *means, used = _means_of_methods(cells, over, counts)
     table = pd.DataFrame([*rows, _agreement_row('all', 'means of methods', means, used, over, confidence_level)])
-    lost = left_out['task'].value_counts().to_dict() | dict(all=len(left_out))
+    lost = left_out['task'].value_counts().to_dict() | {'all': len(left_out)}
     return table.assign(left_out=[lost.get(task, 0) for task in table['task']])

@@ -199,15 +199,15 @@ def _difference(units: pd.DataFrame, groups: Sequence[str], interval: Mapping) -
         low, high = bootstrap_interval(everything, mean_difference, **interval)
     value_a = float(_category_mean(a, member, everything))
     value_b = float(_category_mean(b, member, everything))
-    return dict(
-        value_a=value_a,
-        value_b=value_b,
-        difference=value_a - value_b,
-        low=low,
-        high=high,
-        ahead=int((a > b).sum()),
-        n=len(a),
-    )
+    return {
+        'value_a': value_a,
+        'value_b': value_b,
+        'difference': value_a - value_b,
+        'low': low,
+        'high': high,
+        'ahead': int((a > b).sum()),
+        'n': len(a),
+    }
 
 # %% ../../nbs/06_evaluate/02_intervals.ipynb #fd648a1a
 def _by_group(units: pd.DataFrame, over: str):
@@ -230,18 +230,6 @@ def _label_of(query: str | Mapping, rows: pd.DataFrame) -> str:
         return query
     first = rows.iloc[0]
     return method_label(first, ('norm', 'data')) + ' (paper)' * (first['source'] == 'paper')
-
-
-def _common_pairs(rows, a, b, metric, over):
-    "The pairs of values that both methods have, and the unit to resample"
-    if set(rows[0]['study']) != set(rows[1]['study']):
-        raise ValueError(f"{a!r} and {b!r} are of different studies; give the rows of one")
-    pairs = _paired_values(*rows, metric)
-    over = over or ('task' if pairs['task'].nunique() > 1 else 'target')
-    pairs = _resampled_pairs(pairs, rows[0], over)
-    if not len(pairs):
-        raise ValueError(f"{a!r} and {b!r} have no {metric} of one task and target in common to pair over {over}")
-    return pairs, over
 
 # %% ../../nbs/06_evaluate/02_intervals.ipynb #502de5ba
 _COLUMNS = 'a b metric group value_a value_b difference low high ahead n over tasks'.split()
@@ -292,13 +280,19 @@ def compare(
             raise unknown(kind, name, known)
     rows_a = _method_rows(scores, a)
     rows_b = _method_rows(scores, b)
-    pairs, over = _common_pairs((rows_a, rows_b), a, b, metric, over)
-    labels = dict(a=_label_of(a, rows_a), b=_label_of(b, rows_b))
-    interval = dict(confidence_level=confidence_level, n_resamples=n_resamples, seed=seed)
+    if set(rows_a['study']) != set(rows_b['study']):
+        raise ValueError(f"{a!r} and {b!r} are of different studies; give the rows of one")
+    pairs = _paired_values(rows_a, rows_b, metric)
+    over = over or ('task' if pairs['task'].nunique() > 1 else 'target')
+    pairs = _resampled_pairs(pairs, rows_a, over)
+    if not len(pairs):
+        raise ValueError(f"{a!r} and {b!r} have no {metric} of one task and target in common to pair over {over}")
+    interval = {'confidence_level': confidence_level, 'n_resamples': n_resamples, 'seed': seed}
     rows = []
     for group, units, groups in _by_group(_unit_means(pairs, over), over):
-        rows.append(dict(group=group) | _difference(units, groups, interval))
-    return pd.DataFrame(rows).assign(**labels, metric=metric, over=over, tasks=pairs['task'].nunique())[_COLUMNS]
+        rows.append({'group': group} | _difference(units, groups, interval))
+    table = pd.DataFrame(rows).assign(a=_label_of(a, rows_a), b=_label_of(b, rows_b), metric=metric, over=over)
+    return table.assign(tasks=pairs['task'].nunique())[_COLUMNS]
 
 # %% ../../nbs/06_evaluate/02_intervals.ipynb #105f9104
 ORDERS = ('episodes', 'frames')
@@ -347,6 +341,7 @@ def learning_curve(
         raise ValueError(f"sizes must be of 1 to {n} rows of the split 'probe'; got {', '.join(map(str, sizes))}")
     if order not in ORDERS:
         raise unknown('order', order, ORDERS)
+    columns = ['n_frames', 'seed', 'variable', 'group', 'metric', 'value', 'n_unseen']
     tables = []
     with Bar(total=len(sizes) * len(seeds), desc='learning curve', unit='probe', disable=not progress) as bar:
         for seed in seeds:
@@ -357,10 +352,15 @@ def learning_curve(
                 codes_used = {**codes, 'probe': codes['probe'][used]}
                 factors_used = {**factors, 'probe': factors['probe'].iloc[used]}
                 result = linear_probe(codes_used, factors_used, **arguments)
-                tables.append(_curve_rows(result, groups).assign(n_frames=size, seed=seed))
+                table = result.scores(study='atari', task='', method='', groups=groups)
+                table = table.rename(columns={'target': 'variable'})
+                if not groups:
+                    table = table[table['variable'] != 'mean']
+                unseen = result.by_variable.set_index('variable')['n_unseen']
+                n_unseen = table['variable'].map(unseen).fillna(0).astype(int)  # 0 in means
+                tables.append(table.assign(n_frames=size, seed=seed, n_unseen=n_unseen)[columns])
                 bar.update()
-    columns = ['n_frames', 'seed', 'variable', 'group', 'metric', 'value', 'n_unseen']
-    return pd.concat(tables, ignore_index=True)[columns]
+    return pd.concat(tables, ignore_index=True)
 
 
 def _shuffled_rows(index, order: str, seed: int) -> np.ndarray:
@@ -375,16 +375,6 @@ def _shuffled_rows(index, order: str, seed: int) -> np.ndarray:
         )
     episode = np.unique(index.get_level_values('episode'), return_inverse=True)[1]
     return np.argsort(generator.permutation(episode.max() + 1)[episode], kind='stable')
-
-
-def _curve_rows(result, groups):
-    rows = result.scores(study='atari', task='', method='', groups=groups).rename(columns={'target': 'variable'})
-    if not groups:
-        rows = rows[rows['variable'] != 'mean']
-    unseen = result.by_variable.set_index('variable')['n_unseen']
-    return rows.assign(n_unseen=rows['variable'].map(unseen).fillna(0).astype(int))[
-        ['variable', 'group', 'metric', 'value', 'n_unseen']
-    ]
 
 # %% ../../nbs/06_evaluate/02_intervals.ipynb #2dccfb20
 def curve_intervals(table: pd.DataFrame, confidence_level: float = 0.95, n_resamples: int = 1000) -> pd.DataFrame:
@@ -408,5 +398,14 @@ def curve_intervals(table: pd.DataFrame, confidence_level: float = 0.95, n_resam
     for (label, n), part in with_labels(table).groupby(['label', 'n_frames'], sort=False):
         values = part['value'].to_numpy(float)
         low, high = bootstrap_interval(values, np.mean, confidence_level, n_resamples)
-        rows.append(dict(label=label, n_frames=int(n), value=values.mean(), low=low, high=high, n_seeds=len(values)))
+        rows.append(
+            {
+                'label': label,
+                'n_frames': int(n),
+                'value': values.mean(),
+                'low': low,
+                'high': high,
+                'n_seeds': len(values),
+            }
+        )
     return pd.DataFrame(rows)

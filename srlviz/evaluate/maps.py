@@ -101,7 +101,7 @@ def _scaled(rows: np.ndarray, norm: str) -> np.ndarray:
 
 # %% ../../nbs/06_evaluate/08_maps.ipynb #5834c9df
 HOW = ('pca', 'tsne', 'umap')
-MAX_STEPS = dict(tsne=10_000, umap=50_000)
+MAX_STEPS = {'tsne': 10_000, 'umap': 50_000}  # of the sample that is mapped; PCA takes all steps
 _MAX_PCA_CODES = 50  # codes before t-SNE
 _TRUST_STEPS = 1000  # steps whose neighbours are compared
 _VERSION = 3  # of cached maps
@@ -198,16 +198,19 @@ class CodeMap:
         return ', '.join(parts)
 
 
-_NAMES = dict(pca='PCA', tsne='t-SNE', umap='UMAP')
+_NAMES = {'pca': 'PCA', 'tsne': 't-SNE', 'umap': 'UMAP'}
 
 # %% ../../nbs/06_evaluate/08_maps.ipynb #76fd3b41
-def _cache_path(cache, rows: np.ndarray, **settings) -> Path | None:
+def _cache_path(cache, rows: np.ndarray, how: str, n: int, seed: int) -> Path | None:
     "The cache file of a map, named by a hash of its inputs"
     if cache is None:
         return None
-    packages = {k: version(k) for k in ('scikit-learn', 'numpy', *['umap-learn'] * (settings['how'] == 'umap'))}
+    packages = {name: version(name) for name in ('scikit-learn', 'numpy')}
+    if how == 'umap':
+        packages['umap-learn'] = version('umap-learn')
+    settings = {'how': how, 'n': n, 'seed': seed}
     text = json.dumps([_VERSION, array_content(rows), settings, packages], sort_keys=True)
-    return make_folder(cache) / f"code_map-{settings['how']}-{hashlib.sha256(text.encode()).hexdigest()[:24]}.npz"
+    return make_folder(cache) / f"code_map-{how}-{hashlib.sha256(text.encode()).hexdigest()[:24]}.npz"
 
 
 def _read_cache(path: Path | None, n: int) -> dict | None:
@@ -219,7 +222,7 @@ def _read_cache(path: Path | None, n: int) -> dict | None:
         checksum = str(held.pop('checksum'))
         found = {k: (v.dtype.kind, v.shape) for k, v in held.items()}
         shares = ('f', (min(held['explained'].size, 2),))
-        fits = found == dict(xy=('f', (n, 2)), drawn=('b', (n,)), explained=shares, trustworthiness=('f', ()))
+        fits = found == {'xy': ('f', (n, 2)), 'drawn': ('b', (n,)), 'explained': shares, 'trustworthiness': ('f', ())}
         return held if fits and checksum == _checksum(held) else None
     except (ValueError, KeyError):
         return None
@@ -228,21 +231,11 @@ def _read_cache(path: Path | None, n: int) -> dict | None:
 def _checksum(arrays: dict) -> str:
     return hashlib.sha256(''.join(array_content(arrays[k]) for k in sorted(arrays)).encode()).hexdigest()
 
-
-def _write_cache(path: Path, **arrays):
-    write_npz(path, dict(checksum=_checksum(arrays)) | arrays)
-
 # %% ../../nbs/06_evaluate/08_maps.ipynb #326dc630
-def _sample_trustworthiness(rows: np.ndarray, xy: np.ndarray, seed: int | list[int]) -> float:
-    "Trustworthiness on a random sample"
-    sample = np.sort(np.random.default_rng(seed).permutation(len(rows))[:_TRUST_STEPS])
-    return float(trustworthiness(rows[sample], xy[sample], n_neighbors=5)) if len(sample) >= 12 else float('nan')
-
-
 def _compute_map(rows: np.ndarray, how: str, n: int, seed: int, progress: bool) -> dict:
     "Compute the arrays of a map: xy, drawn, explained and trustworthiness"
     drawn = np.sort(np.random.default_rng(seed).permutation(len(rows))[:n])
-    if how == 'pca':
+    if how == 'pca':  # of all steps
         drawn = np.arange(len(rows))
         xy, explained = _pca(rows, 2, seed)
         xy = np.pad(xy, ((0, 0), (0, 2 - xy.shape[1])))
@@ -259,8 +252,9 @@ def _compute_map(rows: np.ndarray, how: str, n: int, seed: int, progress: bool) 
     mask = np.zeros(len(rows), bool)
     mask[drawn] = True
     sample_seed = seed if mask.all() else [seed, 1]  # another sample than the one that was mapped
-    trust = _sample_trustworthiness(rows, xy, sample_seed)
-    return dict(xy=xy.astype(np.float32), drawn=mask, explained=explained, trustworthiness=np.float64(trust))
+    sample = np.sort(np.random.default_rng(sample_seed).permutation(len(rows))[:_TRUST_STEPS])
+    trust = trustworthiness(rows[sample], xy[sample], n_neighbors=5) if len(sample) >= 12 else np.nan
+    return {'xy': xy.astype(np.float32), 'drawn': mask, 'explained': explained, 'trustworthiness': np.float64(trust)}
 
 
 def code_map(
@@ -300,19 +294,30 @@ def code_map(
     """
     if how not in HOW:
         raise unknown('how', how, HOW)
-    max_steps = MAX_STEPS.get(how, 3) if n is None else check_whole(n, 'n', 3)
+    if n is not None:
+        n = int(check_whole(n, 'n', 3))
+    max_steps = 0 if how == 'pca' else n or MAX_STEPS[how]
     seed = check_whole(seed, 'seed', 0, 2**32 - 1)
     stacked = _code_rows(codes)
     rows = _scaled(stacked.rows, norm)
-    path = _cache_path(cache, rows, how=how, n=0 if how == 'pca' else int(max_steps), seed=seed)
+    path = _cache_path(cache, rows, how, max_steps, seed)
     layout = _read_cache(path, len(rows))
     if layout is None:
-        layout = _compute_map(rows, how, int(max_steps), seed, progress)
+        layout = _compute_map(rows, how, max_steps, seed, progress)
         if path is not None:
-            _write_cache(path, **layout)
-    explained, trust = tuple(map(float, layout['explained'])), float(layout['trustworthiness'])
-    arrays = layout['xy'], stacked.episode, stacked.t
-    return CodeMap(*arrays, how, norm, seed, layout['drawn'], explained, trust, stacked.rows.shape[1])
+            write_npz(path, {'checksum': _checksum(layout)} | layout)
+    return CodeMap(
+        xy=layout['xy'],
+        episode=stacked.episode,
+        t=stacked.t,
+        how=how,
+        norm=norm,
+        seed=seed,
+        drawn=layout['drawn'],
+        explained=tuple(map(float, layout['explained'])),
+        trustworthiness=float(layout['trustworthiness']),
+        n_codes=stacked.rows.shape[1],
+    )
 
 
 def code_maps(codes: Mapping[str, Sequence[np.ndarray] | np.ndarray], how: str = 'pca') -> dict[str, CodeMap]:
@@ -350,20 +355,20 @@ def _is_share(x) -> bool:
     return is_real(x) and 0 <= x <= 1 + 1e-6  # single precision
 
 
-_SAVED_MAP = dict(
-    encoder=TEXT,
-    key=TEXT,
-    how=(lambda x: x in HOW, f"one of {', '.join(HOW)}"),
-    norm=(lambda x: x in NORMS, f"one of {', '.join(NORMS)}"),
-    seed=COUNT,
-    explained=(
+_SAVED_MAP = {
+    'encoder': TEXT,
+    'key': TEXT,
+    'how': (lambda x: x in HOW, f"one of {', '.join(HOW)}"),
+    'norm': (lambda x: x in NORMS, f"one of {', '.join(NORMS)}"),
+    'seed': COUNT,
+    'explained': (
         lambda x: isinstance(x, list) and len(x) <= 2 and all(map(_is_share, x)),
         'up to two numbers from 0 to 1',
     ),
-    trustworthiness=(lambda x: _is_share(x) or x != x, 'a number from 0 to 1, or NaN'),
-    n_codes=POSITIVE,
-)
-_MAP_ARRAYS = dict(xy=('f', 2), episode=('i', 1), t=('i', 1), drawn=('b', 1))  # kind and number of axes
+    'trustworthiness': (lambda x: _is_share(x) or x != x, 'a number from 0 to 1, or NaN'),
+    'n_codes': POSITIVE,
+}
+_MAP_ARRAYS = {'xy': ('f', 2), 'episode': ('i', 1), 't': ('i', 1), 'drawn': ('b', 1)}  # kind and number of axes
 _MAX_HEADER = 10**6  # characters
 
 
@@ -374,13 +379,14 @@ def save_maps(maps: Mapping[str, Mapping[str, CodeMap]], path: str | Path) -> Pa
     ----------
     maps : encoder -> name of the map, such as 'pca' -> CodeMap
     """
-    header, arrays = [], {}
+    header = []
+    arrays = {}
     for encoder, of_encoder in maps.items():
         for key, m in of_encoder.items():
             arrays |= {f'{len(header)}/{name}': getattr(m, name) for name in _MAP_ARRAYS}
             fields = {name: getattr(m, name) for name in _SAVED_MAP if name not in ('encoder', 'key')}
-            header.append(dict(encoder=encoder, key=key) | fields)
-    write_npz(path, dict(maps=np.array(json_text(header))) | arrays)
+            header.append({'encoder': encoder, 'key': key} | fields)
+    write_npz(path, {'maps': np.array(json_text(header))} | arrays)
     return Path(path)
 
 
@@ -424,6 +430,7 @@ def _check_map_arrays(i: int, arrays: Mapping[str, np.ndarray]):
             raise ValueError(f"{name} of map {i} is {x.dtype} of shape {x.shape}")
     if not n or not (np.abs(arrays['xy']) <= np.finfo(np.float32).max).all():
         raise ValueError(f"xy of map {i} has positions that are not finite in single precision, or none")
-    episode, t = arrays['episode'], arrays['t']
+    episode = arrays['episode']
+    t = arrays['t']
     if episode.min() < 0 or episode.max() >= n or t.min() < -1 or t.max() >= n:
         raise ValueError(f"episode and t of map {i} are not those of {n:,} steps")

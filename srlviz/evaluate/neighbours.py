@@ -17,7 +17,8 @@ from ..core.odd_data import mean_and_std
 from ..core.recordings import code_arrays
 
 # %% ../../nbs/06_evaluate/01_neighbours.ipynb #c087ee88
-METRICS, NORMS = ('euclidean', 'cosine'), ('none', 'standardize')
+METRICS = ('euclidean', 'cosine')
+NORMS = ('none', 'standardize')
 
 
 def _step_codes(codes) -> list[np.ndarray]:
@@ -35,32 +36,29 @@ def _step_codes(codes) -> list[np.ndarray]:
     return arrays
 
 
-def _scaled_points(codes, norm, metric) -> np.ndarray:
-    "Codes as one float32 array (N, n_codes), normalized and centred"
-    points = np.concatenate(codes).astype(np.float32, copy=False)
-    if norm == 'standardize':
-        mean, std = mean_and_std(points)
-        points -= mean.astype(np.float32)
-        points /= std.astype(np.float32)
-    if metric == 'cosine':
-        length = np.sqrt(np.einsum('ij,ij->i', points, points))
-        n_zero = int((length == 0).sum())
-        if n_zero:
-            raise ValueError(
-                f"{n_zero} of {len(points)} codes are all zeros and have no direction; use metric='euclidean'"
-            )
-        points /= length[:, None]
-    # the mean does not change distances; without it they are not differences of large numbers
-    points -= points.mean(0, dtype=np.float64).astype(np.float32)
-    return points
-
-
 class _Points:
     "Codes prepared for a search: `scores` selects candidates quickly, `nearest` computes their distances"
 
     def __init__(self, codes, norm, metric):
-        self.points, self.metric = _scaled_points(codes, norm, metric), metric
-        self.square, self.n_codes = np.einsum('ij,ij->i', self.points, self.points), self.points.shape[1]
+        points = np.concatenate(codes).astype(np.float32, copy=False)  # (N, n_codes)
+        if norm == 'standardize':
+            mean, std = mean_and_std(points)
+            points -= mean.astype(np.float32)
+            points /= std.astype(np.float32)
+        if metric == 'cosine':
+            length = np.sqrt(np.einsum('ij,ij->i', points, points))
+            n_zero = int((length == 0).sum())
+            if n_zero:
+                raise ValueError(
+                    f"{n_zero} of {len(points)} codes are all zeros and have no direction; use metric='euclidean'"
+                )
+            points /= length[:, None]
+        # the mean does not change distances; without it they are not differences of large numbers
+        points -= points.mean(0, dtype=np.float64).astype(np.float32)
+        self.points = points
+        self.metric = metric
+        self.square = np.einsum('ij,ij->i', points, points)
+        self.n_codes = points.shape[1]
 
     def __len__(self):
         return len(self.points)
@@ -105,7 +103,8 @@ class Neighbours:
         if metric not in METRICS:
             raise unknown('metric', metric, METRICS)
         codes = _step_codes(codes)
-        self.norm, self.metric = norm, metric
+        self.norm = norm
+        self.metric = metric
         self.lengths = np.array([len(c) for c in codes])
         self._episode = np.repeat(np.arange(len(self.lengths)), self.lengths)
         self._t = np.concatenate([np.arange(n) for n in self.lengths])
@@ -142,18 +141,21 @@ class Neighbours:
             length = self.lengths[episode]
             raise ValueError(f"t={t} lies outside episode {episode}, of {length} steps; they count from 0")
         rows, distances = self._nearest(np.array([self.lengths[:episode].sum() + t]), k, apart)
-        return pd.DataFrame(dict(episode=self._episode[rows[0]], t=self._t[rows[0]], distance=distances[0]))
+        return pd.DataFrame({'episode': self._episode[rows[0]], 't': self._t[rows[0]], 'distance': distances[0]})
 
     def _window(self, row, apart):
         "First and last row + 1 of the frames too close to this one in time"
-        start, n, t = row - self._t[row], self.lengths[self._episode[row]], self._t[row]
+        start = row - self._t[row]
+        n = self.lengths[self._episode[row]]
+        t = self._t[row]
         return start + max(0, t - apart + 1), start + min(n, t + apart)
 
     def _nearest(self, queries, k, apart, at_once: int = 64):
         "Rows (Q, k) of the nearest frames of each row, and their distances"
-        for name, value in dict(k=k, apart=apart).items():
+        for name, value in {'k': k, 'apart': apart}.items():
             check_whole(value, name, 1)
-        rows, distances = np.empty((len(queries), k), int), np.empty((len(queries), k), np.float32)
+        rows = np.empty((len(queries), k), int)
+        distances = np.empty((len(queries), k), np.float32)
         for begin in range(0, len(queries), at_once):  # at most 64 x N numbers in memory
             block = queries[begin : begin + at_once]
             for i, (q, score) in enumerate(zip(block, self._points.scores(block)), begin):
@@ -207,14 +209,16 @@ def neighbour_agreement(
         raise ValueError(f"factor {wrong[0]!r} has values of {table[wrong[0]].dtype}; agreement is measured on numbers")
     rng = np.random.default_rng(seed)
     queries = np.sort(rng.permutation(len(neighbours))[:n_queries])
-    near, other = neighbours._nearest(queries, k, apart)[0], _others(neighbours, queries, k, apart, rng)
+    near = neighbours._nearest(queries, k, apart)[0]
+    other = _others(neighbours, queries, k, apart, rng)
     return pd.DataFrame([_agreement(name, table[name].to_numpy(np.float64), queries, near, other) for name in table])
 
 
 def _others(neighbours, queries, k, apart, rng):
     "Random rows (Q, k), none too close to its query in time"
     windows = np.array([neighbours._window(q, apart) for q in queries])
-    first, width = windows[:, :1], windows[:, 1:] - windows[:, :1]
+    first = windows[:, :1]
+    width = windows[:, 1:] - windows[:, :1]
     rows = rng.integers(0, len(neighbours) - width, (len(queries), k))
     return np.where(rows >= first, rows + width, rows)  # step over the window
 
@@ -226,12 +230,12 @@ def _agreement(name, values, queries, near, other):
     chance = float((values[other] == query_values).mean())
     gap = float(np.abs(values[near] - query_values).mean())
     chance_gap = float(np.abs(values[other] - query_values).mean())
-    return dict(
-        factor=name,
-        agreement=agreement,
-        chance=chance,
-        above_chance=(agreement - chance) / (1 - chance) if chance < 1 else np.nan,
-        gap=gap,
-        chance_gap=chance_gap,
-        closer=1 - gap / chance_gap if chance_gap else np.nan,
-    )
+    return {
+        'factor': name,
+        'agreement': agreement,
+        'chance': chance,
+        'above_chance': (agreement - chance) / (1 - chance) if chance < 1 else np.nan,
+        'gap': gap,
+        'chance_gap': chance_gap,
+        'closer': 1 - gap / chance_gap if chance_gap else np.nan,
+    }

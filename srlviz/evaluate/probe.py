@@ -34,7 +34,8 @@ class _Block:
 
     def __init__(self, weights: torch.Tensor, biases: torch.Tensor, rates: list[float], moments=None):
         self.V, self.K, self.n_codes = weights.shape
-        self.weight, self.bias = weights.contiguous(), biases.contiguous()
+        self.weight = weights.contiguous()
+        self.bias = biases.contiguous()
         self.weight_grad, self.bias_grad = torch.zeros_like(self.weight), torch.zeros_like(self.bias)
         groups = []
         for v, lr in enumerate(rates):
@@ -42,7 +43,7 @@ class _Block:
             b = torch.nn.Parameter(self.bias[v])
             w.grad = self.weight_grad[v]
             b.grad = self.bias_grad[v]
-            groups.append(dict(params=[w, b], lr=lr))
+            groups.append({'params': [w, b], 'lr': lr})
         self.adam = torch.optim.Adam(groups, eps=1e-5, fused=True)
         for group, saved in zip(self.adam.param_groups, moments or []):
             for p, m in zip(group['params'], saved):
@@ -85,7 +86,9 @@ class _Schedule:
     "Learning rate and early stopping of one variable"
 
     def __init__(self, lr, patience, protocol, warm_up=0):
-        self.lr, self.patience, self.protocol = lr, patience, protocol
+        self.lr = lr
+        self.patience = patience
+        self.protocol = protocol
         self.warm_up = warm_up  # epochs that are not compared; the last of them is the best
         self.best = np.inf
         self.stale = 0  # epochs since the best
@@ -263,7 +266,8 @@ _MAX_CODE = 1e15  # float32 has sums of its squares, over 10**8 rows
 
 def _scaled_codes(codes, norm):
     "Convert codes to float32 tensors (N, n_codes), standardized by 'probe' if requested; too large ones are refused"
-    mean, std = 0.0, np.ones(1)
+    mean = 0.0
+    std = np.ones(1)
     if norm == 'standardize':
         mean, std = mean_and_std(codes['probe'])
     scaled = {s: torch.from_numpy(((c - mean) / std).astype(np.float32)) for s, c in codes.items()}
@@ -320,7 +324,8 @@ def _fit(x, y, names, K: int, question: Question, seed: int, progress: bool, lab
     "Weights (V, K, n_codes) and biases (V, K), and the history, a row an epoch and variable, by a `LinearProbe`"
     from srlviz.core.jobs.progress import Bar
 
-    V, n_codes = len(names), x['probe'].shape[1]
+    V = len(names)
+    n_codes = x['probe'].shape[1]
     generator = torch.Generator().manual_seed(seed)
     weight = (torch.rand((V, K, n_codes), generator=generator) * 2 - 1) / n_codes**0.5  # as nn.Linear draws them
     bias = torch.zeros(V, K)
@@ -454,21 +459,6 @@ def _chance_correlation(n_rows: int, n_codes: int) -> float:
     "Upper bound of R by chance, at least .1"
     return max(_MIN_R, ((n_codes + 4 * (2 * n_codes) ** 0.5) / n_rows) ** 0.5)
 
-
-def _convergence(counts, history, variables, n_codes, correlations) -> pd.DataFrame:
-    "The table `ProbeResult.convergence`"
-    counts = counts[counts['split'] == 'probe'].groupby('variable')['n'].agg(['size', 'sum'])
-    correlations = [np.nan] * len(list(variables)) if correlations is None else correlations
-    rows = []
-    for v, c in zip(variables, correlations):
-        values, n = counts.loc[v] if v in counts.index else (0, np.inf)
-        max_correlation = _chance_correlation(n, n_codes)
-        is_measured = not np.isnan(c) and (values == 1 or c == 0 or max_correlation < 1)
-        fine = bool(values == 1 or c <= max_correlation) if is_measured else pd.NA
-        rows.append((v, int((history['variable'] == v).sum()), float(c), fine))
-    table = pd.DataFrame(rows, columns=['variable', 'epochs', 'error_correlation', 'converged'])
-    return table.astype({'converged': 'boolean'})
-
 # %% ../../nbs/06_evaluate/00_probe.ipynb #ce501096
 class ProbeResult(Answer):
     """Predictions of a linear probe on the test split, and their scores: an Answer of `LinearProbe`.
@@ -548,13 +538,22 @@ class ProbeResult(Answer):
         converged : False if that exceeds 0.1 and chance, so that more steps would lower the training loss; NA with too
             few rows
         """
-        return _convergence(
-            counts=self.value_counts,
-            history=self.history_,
-            variables=self.truth,
-            n_codes=self.about.get('n_codes', 0),
-            correlations=self.parts.get('error_correlation'),
-        )
+        counts = self.value_counts
+        counts = counts[counts['split'] == 'probe'].groupby('variable')['n'].agg(['size', 'sum'])
+        epochs = self.history_['variable'].value_counts()
+        n_codes = self.about.get('n_codes', 0)
+        correlations = self.parts.get('error_correlation')
+        if correlations is None:
+            correlations = [np.nan] * self.truth.shape[1]
+        rows = []
+        for v, c in zip(self.truth, correlations):
+            n_values, n_rows = counts.loc[v] if v in counts.index else (0, np.inf)
+            by_chance = _chance_correlation(n_rows, n_codes)
+            is_measured = not np.isnan(c) and (n_values == 1 or c == 0 or by_chance < 1)
+            fine = bool(n_values == 1 or c <= by_chance) if is_measured else pd.NA
+            rows.append((v, int(epochs.get(v, 0)), float(c), fine))
+        table = pd.DataFrame(rows, columns=['variable', 'epochs', 'error_correlation', 'converged'])
+        return table.astype({'converged': 'boolean'})
 
     def confusion(self, variable: str) -> pd.DataFrame:
         """Compute the confusion matrix of test rows: true (index) by predicted (columns), over values in either."""
@@ -662,7 +661,8 @@ def _caveat_words(caveats: pd.DataFrame) -> str:
     for variable, part in constant.groupby('variable', sort=False):
         words.append(f"{variable} never changes in {' and '.join(part['split'])}")
     if len(unseen):
-        n, names = unseen['n_rows'].sum(), ', '.join(unseen['variable'])
+        n = unseen['n_rows'].sum()
+        names = ', '.join(unseen['variable'])
         words.append(f"{n:,} values in 'test' that no row of 'probe' has ({names})")
     return '; '.join(words)
 
@@ -677,7 +677,8 @@ _MORE_ROWS = "more rows in 'valid', whose loss has risen"
 
 def ways_to_converge(result: ProbeResult) -> list[str]:
     """List what helps the variables that have not converged: arguments of the probe, and rows of 'valid'."""
-    question, epochs = result.question, _unconverged(result)['epochs']
+    question = result.question
+    epochs = _unconverged(result)['epochs']
     if not len(epochs):
         return []
     ways = ["norm='standardize'"] if result.norm == 'none' and not result.constant else []

@@ -426,7 +426,8 @@ def _xeval(question: Question, q: AlignedCodes, codes: Mapping, seed: int, progr
         raise ValueError(f"compat='xeval' regresses numbers; got the categories {', '.join(q.categories)}")
     if min(len(q.names), q.x['probe'].shape[1]) < 2:
         raise InsufficientData(f"compat='xeval' needs two codes and two factors that vary; got the factors {q.names}")
-    x, y = {}, {}
+    x = {}
+    y = {}
     for s in ('probe', 'test'):
         x[s] = codes[s].detach().cpu().numpy() if hasattr(codes[s], 'detach') else np.asarray(codes[s])
         y[s] = q.z(s)
@@ -541,7 +542,7 @@ def qedr_path(
     One QEDR for each strength, in their order, with the scores of permuted episodes
     """
     categories = categories if isinstance(categories, str) else tuple(map(str, categories))
-    questions = [question_named('qedr', dict(alpha=float(a), categories=categories, tol=tol)) for a in alphas]
+    questions = [question_named('qedr', {'alpha': float(a), 'categories': categories, 'tol': tol}) for a in alphas]
     codes, factors, left_out = complete_rows(codes, factors)
     aligned = check_inputs(codes, factors, categories)
     shuffled = check_inputs(permute_episodes(codes, factors), factors, categories)

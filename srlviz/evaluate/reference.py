@@ -59,7 +59,8 @@ class PlainSTDIM(nn.Module):
         super().__init__()
         shapes = (1, 32, 8, 4), (32, 64, 4, 2), (64, 128, 4, 2), (128, 64, 3, 1)
         convs = [layer for shape in shapes for layer in (nn.Conv2d(*shape), nn.ReLU())]
-        self.local, self.top = nn.Sequential(*convs[:6]), nn.Sequential(*convs[6:], nn.Flatten())
+        self.local = nn.Sequential(*convs[:6])
+        self.top = nn.Sequential(*convs[6:], nn.Flatten())
         n_flat = self.top(self.local(torch.zeros(1, 1, *size))).shape[1]
         self.codes = nn.Linear(n_flat, n_codes)
         for layer in (*convs[::2], self.codes):
@@ -68,7 +69,8 @@ class PlainSTDIM(nn.Module):
 
     def score(self):
         """Add the two bilinear scores."""
-        self.whole, self.place = nn.Linear(self.codes.out_features, 128), nn.Linear(128, 128)
+        self.whole = nn.Linear(self.codes.out_features, 128)
+        self.place = nn.Linear(128, 128)
         return self
 
     def forward(self, frames):

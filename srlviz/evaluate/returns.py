@@ -212,9 +212,15 @@ def epoch_returns(
     counted = np.array([len(p) for p in parts], np.int64)
     mean = np.array([p.mean() if len(p) else np.nan for p in parts])
     std = np.array([p.std(ddof=1) if len(p) > 1 else np.nan for p in parts])
-    columns = dict(epoch=np.arange(1, len(ends) + 1), steps=ends, episodes=finished, counted=counted, mean_return=mean)
+    columns = {
+        'epoch': np.arange(1, len(ends) + 1),
+        'steps': ends,
+        'episodes': finished,
+        'counted': counted,
+        'mean_return': mean,
+    }
     return pd.DataFrame(
-        columns | dict(std=std, sem=std / np.sqrt(np.maximum(counted, 1)), best=np.fmax.accumulate(mean))
+        columns | {'std': std, 'sem': std / np.sqrt(np.maximum(counted, 1)), 'best': np.fmax.accumulate(mean)}
     )
 
 # %% ../../nbs/06_evaluate/03_returns.ipynb #aad53395
@@ -272,7 +278,8 @@ def mmer_split(
     """
     if isinstance(episodes, pd.DataFrame) and 'mean_return' in episodes and 'return' not in episodes:
         raise ValueError("mmer_split needs the finished episodes (step, return), not their means by epoch")
-    min_episodes, df = check_whole(min_episodes, 'min_episodes', 2), check_episodes(episodes)
+    min_episodes = check_whole(min_episodes, 'min_episodes', 2)
+    df = check_episodes(episodes)
     value = df['return'].to_numpy()
     _, first, stop, _ = _windows(df['step'].to_numpy(), epoch_steps, min_episodes, budget)
     means = np.array([[value[a + (a + k) % 2 : b : 2].mean() for k in (0, 1)] for a, b in zip(first, stop) if a >= 0])
@@ -294,5 +301,6 @@ def final_return(episodes: pd.DataFrame, last: int = _MIN_EPISODES) -> float:
     ------
     ValueError : what `check_episodes` refuses; a number below 1
     """
-    last, value = check_whole(last, 'last', 1), check_episodes(episodes)['return'].to_numpy()
+    last = check_whole(last, 'last', 1)
+    value = check_episodes(episodes)['return'].to_numpy()
     return float(value[-last:].mean()) if len(value) >= last else np.nan

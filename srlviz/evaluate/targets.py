@@ -92,18 +92,18 @@ def landing_targets(
     if protocol not in PROTOCOLS:
         raise unknown('protocol', protocol, PROTOCOLS)
     is_paper = protocol == 'paper'
-    names = dict(
-        wind={'wind': 'wind_speed_kt'},
-        turb=dict.fromkeys(_TURBULENCE, 'turbulence'),
-        land={f'land_g_{k}': f'touchdown_g_{k}' for k in _LOADS} if is_paper else _touchdown_loads(flights),
-        fail=failures,
-    )
+    names = {
+        'wind': {'wind': 'wind_speed_kt'},
+        'turb': dict.fromkeys(_TURBULENCE, 'turbulence'),
+        'land': {f'land_g_{k}': f'touchdown_g_{k}' for k in _LOADS} if is_paper else _touchdown_loads(flights),
+        'fail': failures,
+    }
     clock = [TIME] if TIME in (flights.meta.get('columns') or ()) else []
     targets = make_targets(
         flights,
         names,
         length,
-        how=dict(fail='max', land='last'),
+        how={'fail': 'max', 'land': 'last'},
         events=['fail'],
         state='sensors',
         drop=clock,
@@ -220,7 +220,15 @@ def score_targets(
     Source: landing paper, sections 4 and 5. Different: windows are cut once and not drawn in each epoch, and the test
     split selects nothing (unless `select='xeval'`).
     """
-    arguments = dict(head=head, select=select, norm=norm, epochs=epochs, patience=patience, k=k, device=device)
+    arguments = {
+        'head': head,
+        'select': select,
+        'norm': norm,
+        'epochs': epochs,
+        'patience': patience,
+        'k': k,
+        'device': device,
+    }
     return fit_targets(question_named('targets', arguments), codes, targets, seed=seed, progress=progress)
 
 
@@ -239,21 +247,36 @@ def fit_targets(
         warn(f"nothing can be learned or tested, and there is no score, of {listed}")
     X = {s: x[rows] for s, rows in splits.items()}
     X = standardized(X) if q.norm == 'standardize' else X
-    options = dict(select=q.select, seed=seed, epochs=q.epochs, patience=q.patience, k=q.k, device=q.device)
-    predicted, means, histories = {}, {}, []
+    predicted = {}
+    means = {}
+    histories = []
     for target in targets.names:
         Y = {s: targets.truth(target, rows) for s, rows in splits.items()}
-        predicted[target], history = fit_head(q.head, X, Y, label=target, progress=progress, **options)
+        predicted[target], history = fit_head(
+            q.head,
+            X,
+            Y,
+            select=q.select,
+            seed=seed,
+            epochs=q.epochs,
+            patience=q.patience,
+            k=q.k,
+            device=q.device,
+            progress=progress,
+            label=target,
+        )
         means[target] = fit_head('mean', X, Y)[0]['test']
         histories.append(history.assign(target=target)[['target', *history]])
     history = pd.concat(histories, ignore_index=True)
-    about = dict(head=q.head, select=q.select, norm=q.norm, seed=int(seed), n_codes=int(x.shape[1]))
-    about |= dict(unscored=unscored) if unscored else {}
+    about = {'head': q.head, 'select': q.select, 'norm': q.norm, 'seed': int(seed), 'n_codes': int(x.shape[1])}
+    if unscored:
+        about['unscored'] = unscored
     outputs = [k for target, of in targets.names.items() if target != STATE for k in of]
     odd = odd_data(
         {s: x[rows] for s, rows in splits.items()}, {s: targets.table.iloc[r][outputs] for s, r in splits.items()}
     )
-    about |= dict(warnings=odd) if odd else {}
+    if odd:
+        about['warnings'] = odd
     return _scores(question, targets, splits, predicted, means, history, about, unscored)
 
 # %% ../../nbs/06_evaluate/06_targets.ipynb #1a19812b

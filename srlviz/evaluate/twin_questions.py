@@ -60,8 +60,8 @@ class TwinQuestion(Question):
         of_twins = table.loc[twins.index.get_level_values('episode')]
         untouched = table[table['factor'] == UNTOUCHED]
         episode_of = pd.Series(untouched.index, untouched['moment'])
-        levels = dict(episode=of_twins.index, t=twins.index.get_level_values('t'))
-        levels |= dict(moment=episode_of.reindex(of_twins['moment'], fill_value=-1), changed=of_twins['factor'])
+        levels = {'episode': of_twins.index, 't': twins.index.get_level_values('t')}
+        levels |= {'moment': episode_of.reindex(of_twins['moment'], fill_value=-1), 'changed': of_twins['factor']}
         codes['twins'] = codes['twins'][is_last]
         factors['twins'] = twins.set_axis(pd.MultiIndex.from_arrays([*levels.values()], names=[*levels]))
         return codes, factors
@@ -72,7 +72,8 @@ class TwinAnswer(Answer):
 
     @property
     def notes(self):
-        n, moments = self.about.get('n_twins', 0), self.about.get('n_moments', 0)
+        n = self.about.get('n_twins', 0)
+        moments = self.about.get('n_moments', 0)
         return [f'{self.question.name}: asked of {n} twins of {moments} moments, not of the test rows'] if n else []
 
 
@@ -97,8 +98,8 @@ class TwinRows(NamedTuple):
         "What an answer says of them: n_codes, n_twins, n_moments and left_out"
         is_twin = self.changed != UNTOUCHED
         moments = self.factors.index.get_level_values('episode')[is_twin]
-        sizes = dict(n_codes=self.codes.shape[1], n_twins=int(is_twin.sum()), n_moments=len(set(moments)))
-        return sizes | dict(left_out=self.left_out)
+        sizes = {'n_codes': self.codes.shape[1], 'n_twins': int(is_twin.sum()), 'n_moments': len(set(moments))}
+        return sizes | {'left_out': self.left_out}
 
 
 def twin_rows(codes: Mapping, factors: Mapping) -> TwinRows:
@@ -116,7 +117,8 @@ def twin_rows(codes: Mapping, factors: Mapping) -> TwinRows:
     if table is None or not {'moment', 'changed'} <= {*table.index.names}:
         raise ValueError("the split 'twins' is missing; ask about a recording of with_twins(recording, twins)")
     levels = {name: table.index.get_level_values(name).to_numpy() for name in table.index.names}
-    moment, changed = levels['moment'], levels['changed'].astype(str)
+    moment = levels['moment']
+    changed = levels['changed'].astype(str)
     is_known = np.isin(changed, [UNTOUCHED, *table])
     has_moment = np.isin(moment, moment[changed == UNTOUCHED])
     names, counts = np.unique(changed[~is_known], return_counts=True)

@@ -595,7 +595,9 @@ def selection_summary(columns: Mapping[str, _MapValues], chosen: np.ndarray) -> 
         values = column.values[known]
         parts = {word: values == k for k, word in enumerate(column.names)} or {'': values}
         for word, x in parts.items():
-            mean, std, here = x.mean(), x.std(), x[chosen[known]].mean()
+            mean = x.mean()
+            std = x.std()
+            here = x[chosen[known]].mean()
             if std > 1e-12 and (here > mean or not word):
                 rows.append([name, word, here, mean, (here - mean) / std])
     table = pd.DataFrame(rows, columns=_SUMMARY)
@@ -611,7 +613,8 @@ def selection_words(steps: Steps, summary: pd.DataFrame, units: Mapping[str, str
     """
     if not len(steps):
         return ['No step is selected.']
-    n, m = len(steps), len(np.unique(steps.episodes))
+    n = len(steps)
+    m = len(np.unique(steps.episodes))
     whole = (steps.ts < 0).all()
     lines = [f'{n:,} episode{"s" * (n > 1)}' if whole else f'{n:,} step{"s" * (n > 1)} of {m:,} episode{"s" * (m > 1)}']
     for r in summary[summary['apart'].abs() > 0.2].head(5).itertuples():

@@ -87,7 +87,8 @@ def _mark_pieces(x, y, width: int, height: int, x0=0, y0=0) -> tuple[np.ndarray,
     points, lines : (2, 2 or 3 times their number): x and y
     """
     x, y, x0, y0 = np.broadcast_arrays(np.asarray(x, float), np.asarray(y, float), x0, y0)
-    no_x, no_y = np.isnan(x), np.isnan(y)
+    no_x = np.isnan(x)
+    no_y = np.isnan(y)
     end = np.full(x.shape, np.nan)
     row = [np.stack([x0 - 0.5, x0 + width - 0.5, end]), np.stack([y0 + y, y0 + y, end])]
     column = [np.stack([x0 + x, x0 + x, end]), np.stack([y0 - 0.5, y0 + height - 0.5, end])]
@@ -369,16 +370,6 @@ def _add_strip(fig, strip: Over, t: Sequence[int], start: int, height: float, ov
             font_size=12,
         )
 
-
-def _check_sheet(frames) -> list[np.ndarray]:
-    "Check that there are frames, all of one size."
-    frames = [check_frame(f) for f in frames]
-    if not frames:
-        raise ValueError("frames is empty; a contact sheet needs at least one")
-    if len({f.shape for f in frames}) > 1:
-        raise ValueError(f"frames of one sheet have one size, got {sorted({f.shape for f in frames})}")
-    return frames
-
 # %% ../../nbs/07_figures/04_frames.ipynb #e6796d8b
 def plot_contact_sheet(
     frames,
@@ -409,7 +400,11 @@ def plot_contact_sheet(
     names : of the values 0, 1, 2, ... of a category
     over : further lines in the strip
     """
-    frames = _check_sheet(frames)
+    frames = [check_frame(f) for f in frames]
+    if not frames:
+        raise ValueError("frames is empty; a contact sheet needs at least one")
+    if len({f.shape for f in frames}) > 1:
+        raise ValueError(f"frames of one sheet have one size, got {sorted({f.shape for f in frames})}")
     marks = check_marks(marks, 't')
     t = list(range(len(frames)) if t is None else t)
     captions = captions or [f't = {i}' for i in t]

@@ -27,12 +27,12 @@ from .scores.score_map import broken_lines, cell_shapes, shortened
 from .style import PALETTE, category_color, category_key, color_bar, mixed, style
 
 # %% ../../nbs/07_figures/07_importance.ipynb #4756ce76
-ORDERS = dict(
-    factor='by factor served most',
-    disentanglement='by disentanglement',
-    importance='by importance',
-    given='original order',
-)
+ORDERS = {
+    'factor': 'by factor served most',
+    'disentanglement': 'by disentanglement',
+    'importance': 'by importance',
+    'given': 'original order',
+}
 
 
 def _check_importance(importance: pd.DataFrame | np.ndarray) -> pd.DataFrame:
@@ -334,21 +334,6 @@ def _factor_bars(importance, shown: _Arranged, of, word: str, axis: str, ink: st
     )
 
 # %% ../../nbs/07_figures/07_importance.ipynb #b4becf57
-def _margin_axes(fig: go.Figure, n_rows: int, n_columns: int, room: _MatrixSizes, top: float):
-    "Set the axes of the bars beside the codes (x2) and above the factors (y2, y3)"
-    cells_high = room.tall * n_rows
-    cells_wide = room.wide * n_columns
-    high = cells_high + 2 * room.panel
-    wide = cells_wide + room.beside
-    fig.update_layout(
-        xaxis2={'anchor': 'y', 'side': 'bottom', 'domain': [(cells_wide + 12) / wide, 1], 'range': [0, 1]},
-        yaxis2={'anchor': 'x', 'domain': [(cells_high + 9) / high, (cells_high + room.panel) / high], 'range': [0, 1]},
-        yaxis3={'anchor': 'x', 'domain': [(cells_high + room.panel + 9) / high, 1], 'range': [0, top]},
-    )
-    for axis in 'xaxis2', 'yaxis2', 'yaxis3':
-        fig.layout[axis].update(tickvals=[0, 1], ticktext=['0', '1'], tickfont_size=10, gridcolor=GRID)
-
-
 def _write_overall(fig: go.Figure, D, C, I, ink: str):
     "Write D, C and I of the whole representation beside their bars"
     text_d = f'D <b>{number(D.overall)}</b> ↓'
@@ -378,7 +363,17 @@ def _write_overall(fig: go.Figure, D, C, I, ink: str):
 def _margins(fig, importance, shown, room, D, C, I, gray: bool):
     "Draw the bars, and the overall scores"
     top = 1.0 if I is None else max(1.0, 1.05 * float(np.nanmax(np.asarray(I.per_factor, float))))
-    _margin_axes(fig, len(shown.codes), len(shown.factors), room, top)
+    cells_high = room.tall * len(shown.codes)
+    cells_wide = room.wide * len(shown.factors)
+    high = cells_high + 2 * room.panel
+    wide = cells_wide + room.beside
+    fig.update_layout(  # bars beside the codes (x2) and above the factors (y2, y3)
+        xaxis2={'anchor': 'y', 'side': 'bottom', 'domain': [(cells_wide + 12) / wide, 1], 'range': [0, 1]},
+        yaxis2={'anchor': 'x', 'domain': [(cells_high + 9) / high, (cells_high + room.panel) / high], 'range': [0, 1]},
+        yaxis3={'anchor': 'x', 'domain': [(cells_high + room.panel + 9) / high, 1], 'range': [0, top]},
+    )
+    for axis in 'xaxis2', 'yaxis2', 'yaxis3':
+        fig.layout[axis].update(tickvals=[0, 1], ticktext=['0', '1'], tickfont_size=10, gridcolor=GRID)
     ink = _GRAY if gray else LINE
     fig.add_trace(_code_bars(importance, shown, D, ink))
     if C is not None:
@@ -400,11 +395,11 @@ def _margins(fig, importance, shown, room, D, C, I, gray: bool):
     _write_overall(fig, D, C, I, MUTED if gray else INK)
 
 # %% ../../nbs/07_figures/07_importance.ipynb #180457f8
-_FULL_NAMES = dict(
-    disentanglement='D, disentanglement',
-    completeness='C, completeness',
-    informativeness='I, informativeness, an error (1 is that of a constant prediction)',
-)
+_FULL_NAMES = {
+    'disentanglement': 'D, disentanglement',
+    'completeness': 'C, completeness',
+    'informativeness': 'I, informativeness, an error (1 is that of a constant prediction)',
+}
 
 
 def overall_words(
@@ -578,7 +573,11 @@ def _finish_matrix(fig, importance, room, lines, shown, selected, heading):
     return style(fig)
 
 # %% ../../nbs/07_figures/07_importance.ipynb #ab1ba2ff
-_MEASURES = dict(disentanglement=(LINE, 'circle'), completeness=(PALETTE[1], 'square'), informativeness=(MUTED, 'x'))
+_MEASURES = {
+    'disentanglement': (LINE, 'circle'),
+    'completeness': (PALETTE[1], 'square'),
+    'informativeness': (MUTED, 'x'),
+}
 
 
 def _alphas(table: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:

@@ -4,10 +4,9 @@
 
 # %% auto #0
 __all__ = ['PAPER_METHODS', 'CATEGORY_ORDER', 'GAME_ORDER', 'FACTORS', 'PROBE_ORDER', 'SOURCES', 'PROBE_COLUMNS', 'UNCONDITIONED',
-           'game_title', 'ours_first', 'pick_probe', 'MethodVariant', 'read_method', 'method_short', 'method_words',
-           'label_order', 'by_method', 'column_method', 'method_headings', 'column_words', 'one_conditioning',
-           'column_notes', 'marked_variable', 'doubt_words', 'plot_probe_heatmap', 'median_miss', 'value_words',
-           'plot_probe_trace']
+           'game_title', 'pick_probe', 'MethodVariant', 'read_method', 'method_short', 'method_words', 'label_order',
+           'by_method', 'column_method', 'method_headings', 'column_words', 'column_notes', 'marked_variable',
+           'doubt_words', 'plot_probe_heatmap', 'median_miss', 'value_words', 'plot_probe_trace']
 
 # %% ../../nbs/07_figures/05_probe_scores.ipynb #987b252b
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -65,12 +64,12 @@ def _natural(name):
     return name != 'mean', *((head, int(tail)) if tail.isdigit() else (name, -1))
 
 
-def ours_first(source: str) -> tuple:
+def _ours_first(source: str) -> tuple:
     """Return a key that sorts sources, the paper's last."""
     return source == 'paper', source
 
 
-GAME_ORDER = {'source': ours_first, 'label': method_rank, 'task': lambda task: game_title(task)}
+GAME_ORDER = {'source': _ours_first, 'label': method_rank, 'task': lambda task: game_title(task)}
 FACTORS = 'factors'  # the group of the mean of all factors
 PROBE_ORDER = {**GAME_ORDER, 'group': ranked([FACTORS, 'all', *CATEGORY_ORDER]), 'target': _natural}
 SOURCES = {'srlviz': 'srlviz', 'paper': 'as printed in the paper'}  # headings of panels
@@ -177,7 +176,7 @@ def by_method(grid: ScoreGrid, methods: Sequence[str] = ()) -> ScoreGrid:
     def sort_key(column):
         source, label = column
         *of_name, of_label = order(label)
-        return *of_name, ours_first(source), of_label
+        return *of_name, _ours_first(source), of_label
 
     columns = sorted(grid.value.columns, key=sort_key)
     return ScoreGrid(*[table[columns] for table in grid])
@@ -203,7 +202,7 @@ def column_words(key: tuple, conditioning: bool = True) -> str:
     return method_short(label, conditioning) + ' · std.' * also_standardized
 
 
-def one_conditioning(columns: Iterable[tuple]) -> str:
+def _one_conditioning(columns: Iterable[tuple]) -> str:
     """Return 'raw' or 'standardized' if all columns (source, label) are of such codes; else ''."""
     columns = list(columns)
     methods = [read_method(label) for _, label in columns]
@@ -252,7 +251,8 @@ def _group_sizes(picked: pd.DataFrame) -> dict[str, int]:
 def _mean_of(group: str, sizes: Mapping[str, int]) -> str:
     "What the mean of a category is of, or that of 'all': of the means of categories; of factors without categories"
     if group == FACTORS:
-        group, sizes = 'all', {'': sum(sizes.values())}
+        group = 'all'
+        sizes = {'': sum(sizes.values())}
     is_all = group == 'all' and [*sizes] != ['']
     n = len(sizes) if is_all else sizes.get('' if group == 'all' else group, 0)
     one, several = ('category', 'categories') if is_all else ('factor', 'factors')
@@ -301,7 +301,7 @@ def plot_probe_heatmap(
     picked = picked[~is_mean | (picked['group'] != '') & (not is_one)]  # means that repeat a number
     grid = by_method(score_grid(picked, ['group', 'target'], ['source', 'label'], PROBE_ORDER), methods)
     sizes = _group_sizes(picked)
-    how = one_conditioning(grid.value.columns)
+    how = _one_conditioning(grid.value.columns)
     notes = [f'{how} codes' if how else column_notes(grid.value)]
     notes += ['bold: means'] * bool({*sizes} - {''} and not is_one)
     of_cells = {}
@@ -516,7 +516,9 @@ def plot_probe_trace(
     else:
         keep = np.union1d(_thin(truth, predicted, 1200), _thin(truth, second, 800))
         second = second[keep]
-    truth, predicted, t = truth[keep], predicted[keep], t[keep]
+    truth = truth[keep]
+    predicted = predicted[keep]
+    t = t[keep]
     traces = _answers_over_time(t, truth, predicted, names)
     fig = go.Figure([*traces, _second_answers(t, truth, second, against_method, names)])
     if at is not None:

@@ -77,7 +77,8 @@ def category_key(names: Sequence[str], max_length: int = 60, pair: int = 0, colo
 
     `pair` is that of `category_color`; `colors` are those of names that have their own. The square of paper is a frame.
     """
-    parts, room = [], max_length
+    parts = []
+    room = max_length
     for k, name in enumerate(names):
         room -= len(name) + 3
         if room < 0 and parts:
@@ -112,45 +113,45 @@ def pretty(name: str) -> str:
 
 # %% ../../nbs/07_figures/03_style.ipynb #e0b31b84
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif"
-_AXIS = dict(
-    gridcolor=GRID,
-    linecolor=GRID,
-    zerolinecolor=GRID,
-    tickcolor=GRID,
-    ticks='outside',
-    ticklen=4,
-    showline=True,
-    zeroline=False,
-    automargin=True,
-    title_standoff=8,
-    title_font_size=13,
-)
+_AXIS = {
+    'gridcolor': GRID,
+    'linecolor': GRID,
+    'zerolinecolor': GRID,
+    'tickcolor': GRID,
+    'ticks': 'outside',
+    'ticklen': 4,
+    'showline': True,
+    'zeroline': False,
+    'automargin': True,
+    'title_standoff': 8,
+    'title_font_size': 13,
+}
 _TEMPLATE = go.layout.Template(
-    layout=dict(
-        font=dict(family=_FONT, size=13, color=INK),
-        title=dict(
-            font_size=16,
-            x=0,
-            xanchor='left',
-            xref='container',
-            pad=dict(l=12),
-            yanchor='top',
-            yref='container',
-            y=1,
-            pad_t=12,
-        ),
-        paper_bgcolor='rgba(0,0,0,0)',
-        plot_bgcolor='rgba(0,0,0,0)',
-        colorway=PALETTE,
-        xaxis=_AXIS,
-        yaxis=_AXIS,
-        colorscale_sequential=SEQUENTIAL,
-        margin=dict(l=64, r=16, t=48, b=48),
-        modebar=dict(bgcolor='rgba(0,0,0,0)', color=MUTED, activecolor=INK),
-        hoverlabel=dict(font=dict(family=_FONT, size=13)),
-        legend=dict(orientation='h', x=0, xanchor='left', y=1, yanchor='bottom'),
-        hovermode='closest',
-    )
+    layout={
+        'font': {'family': _FONT, 'size': 13, 'color': INK},
+        'title': {
+            'font_size': 16,
+            'x': 0,
+            'xanchor': 'left',
+            'xref': 'container',
+            'pad': {'l': 12},
+            'yanchor': 'top',
+            'yref': 'container',
+            'y': 1,
+            'pad_t': 12,
+        },
+        'paper_bgcolor': 'rgba(0,0,0,0)',
+        'plot_bgcolor': 'rgba(0,0,0,0)',
+        'colorway': PALETTE,
+        'xaxis': _AXIS,
+        'yaxis': _AXIS,
+        'colorscale_sequential': SEQUENTIAL,
+        'margin': {'l': 64, 'r': 16, 't': 48, 'b': 48},
+        'modebar': {'bgcolor': 'rgba(0,0,0,0)', 'color': MUTED, 'activecolor': INK},
+        'hoverlabel': {'font': {'family': _FONT, 'size': 13}},
+        'legend': {'orientation': 'h', 'x': 0, 'xanchor': 'left', 'y': 1, 'yanchor': 'bottom'},
+        'hovermode': 'closest',
+    }
 )
 
 
@@ -168,12 +169,17 @@ def style(fig: go.Figure, *, dark: bool | None = None) -> go.Figure:
     return fig if dark is None else Picture(json.loads(ink(fig.to_json(), dark)))
 
 # %% ../../nbs/07_figures/03_style.ipynb #875b8bf7
-LEGEND_RIGHT = dict(orientation='v', x=1.01, y=1, yanchor='top', tracegroupgap=0)
+LEGEND_RIGHT = {'orientation': 'v', 'x': 1.01, 'y': 1, 'yanchor': 'top', 'tracegroupgap': 0}
 
 
 def color_bar(title: str, **options) -> dict:
     """Make the layout of a colour bar on the right of a figure."""
-    return dict(title=dict(text=title, side='right', font_size=12), thickness=11, outlinewidth=0, x=1.01) | options
+    return {
+        'title': {'text': title, 'side': 'right', 'font_size': 12},
+        'thickness': 11,
+        'outlinewidth': 0,
+        'x': 1.01,
+    } | options
 
 
 def axis_name(k: int, axis: str = 'y') -> str:
@@ -190,4 +196,4 @@ def panel_places(n: int, columns: int) -> tuple[int, int, list[dict]]:
     """
     across = min(columns, n)
     down = -(-n // across)
-    return down, across, [dict(row=i // across + 1, col=i % across + 1) for i in range(n)]
+    return down, across, [{'row': i // across + 1, 'col': i % across + 1} for i in range(n)]

@@ -237,8 +237,18 @@ class Memory(nn.Module, abc.ABC):
         try:
             for first in range(0, len(recording), batch_size):
                 episodes = recording[first : first + batch_size]
-                inputs = [_inputs(episode, modality, self.n_in) for episode in episodes]
-                codes += stepped_states(self, [torch.as_tensor(x).to(like) for x in inputs])
+                inputs = []
+                for episode in episodes:
+                    if modality not in episode.obs:
+                        there = ', '.join(episode.obs) or 'none'
+                        raise ValueError(f"no modality {modality!r}; the episode has {there}")
+                    x = np.asarray(episode.obs[modality]).reshape(len(episode), -1)  # (T, n_in)
+                    if x.shape[1] != self.n_in:
+                        raise ValueError(
+                            f"{modality!r} has {x.shape[1]} numbers a step; the memory takes n_in={self.n_in}"
+                        )
+                    inputs.append(torch.as_tensor(x).to(like))
+                codes += stepped_states(self, inputs)
         finally:
             self.train(training)
         return codes
@@ -312,13 +322,3 @@ def clock(elapsed: Tensor, starts: Tensor) -> tuple[Tensor, Tensor]:
     last_start = torch.where(starts, i, -1).cummax(1).values  # (B, T) the last start so far, -1 before any
     t = torch.where(last_start < 0, elapsed[:, None].long() + i, i - last_start)
     return t, (t[:, -1] + 1).to(elapsed.dtype)
-
-# %% ../../nbs/04_memories/00_memory.ipynb #5a9c703d
-def _inputs(episode, modality: str, n_in: int) -> np.ndarray:
-    "Return the inputs of a memory for an episode, (T, n_in)"
-    if modality not in episode.obs:
-        raise ValueError(f"no modality {modality!r}; the episode has {', '.join(episode.obs) or 'none'}")
-    x = np.asarray(episode.obs[modality]).reshape(len(episode), -1)
-    if x.shape[1] != n_in:
-        raise ValueError(f"{modality!r} has {x.shape[1]} numbers a step; the memory takes n_in={n_in}")
-    return x

@@ -17,24 +17,24 @@ from .rules import content_hash, nearly, check_local_randomness, require
 from ..recordings import Episode, Recording
 
 # %% ../../../nbs/00_core/checks/01_encoder.ipynb #18d0fef0
-ENCODER_RULES = dict(
-    arguments="every constructor argument is named, has a default and is stored unchanged",
-    parameters="where it has get_params and set_params, they give and set the constructor arguments",
-    level="level is 'step' or 'episode', and n_codes a positive whole number",
-    self="fit returns self",
-    underscore="what fit learns ends in an underscore, and nothing does before",
-    format="encode gives one float32 array per episode, (T, n_codes) or (n_codes,)",
-    finite="codes are finite",
-    untouched="fit and encode leave the constructor arguments as they were",
-    recording="fit and encode leave the recording as it was",
-    again="encoding twice gives the same codes",
-    seed="the same seed gives the same codes",
-    neighbours="an episode's codes do not depend on its neighbours",
-    blind="encode does not read the factors: with noise in their place it gives the same codes, supervised or not",
-    leak="fit does not read the factors: with noise in their place it learns the same codes, unless supervised=True",
-    saved="save and load give the same encoder: its arguments (but `checkpoint`), and its codes to the bit",
-    randomness="the global random states are left alone; randomness comes from seed",
-)
+ENCODER_RULES = {
+    'arguments': "every constructor argument is named, has a default and is stored unchanged",
+    'parameters': "where it has get_params and set_params, they give and set the constructor arguments",
+    'level': "level is 'step' or 'episode', and n_codes a positive whole number",
+    'self': "fit returns self",
+    'underscore': "what fit learns ends in an underscore, and nothing does before",
+    'format': "encode gives one float32 array per episode, (T, n_codes) or (n_codes,)",
+    'finite': "codes are finite",
+    'untouched': "fit and encode leave the constructor arguments as they were",
+    'recording': "fit and encode leave the recording as it was",
+    'again': "encoding twice gives the same codes",
+    'seed': "the same seed gives the same codes",
+    'neighbours': "an episode's codes do not depend on its neighbours",
+    'blind': "encode does not read the factors: with noise in their place it gives the same codes, supervised or not",
+    'leak': "fit does not read the factors: with noise in their place it learns the same codes, unless supervised=True",
+    'saved': "save and load give the same encoder: its arguments (but `checkpoint`), and its codes to the bit",
+    'randomness': "the global random states are left alone; randomness comes from seed",
+}
 
 # %% ../../../nbs/00_core/checks/01_encoder.ipynb #2f61c677
 _LONG = (60, 55, 52, 58)  # rows: a horizon of 30 and a context of 10 on each side fit into each
@@ -75,8 +75,8 @@ def _tiny_episode(rng, T: int, height: int, width: int) -> Episode:
     ram = rng.integers(0, 256, (T, 128), dtype=np.uint8)
     ram[:, :2] = np.stack([x, y], 1)
     sensors = rng.normal(size=(T, 8)).astype(np.float32)
-    obs = dict(frame=frame, ram=ram, sensors=sensors, vector=rng.normal(size=(T, 4)).astype(np.float32))
-    factors = dict(x=x.astype(np.uint8), y=y.astype(np.uint8), wind=np.float32(rng.normal()))
+    obs = {'frame': frame, 'ram': ram, 'sensors': sensors, 'vector': rng.normal(size=(T, 4)).astype(np.float32)}
+    factors = {'x': x.astype(np.uint8), 'y': y.astype(np.uint8), 'wind': np.float32(rng.normal())}
     return Episode(obs, rng.integers(0, 6, T), rng.normal(size=T).astype(np.float32), factors)
 
 # %% ../../../nbs/00_core/checks/01_encoder.ipynb #f2064756
@@ -213,7 +213,7 @@ def _check_saved(encoder, codes, recording):
 # %% ../../../nbs/00_core/checks/01_encoder.ipynb #616aef49
 def _recording_hash(recording) -> str:
     "A hash of everything in a recording."
-    parts = [(e.obs, e.factors, dict(actions=e.actions, rewards=e.rewards)) for e in recording]
+    parts = [(e.obs, e.factors, {'actions': e.actions, 'rewards': e.rewards}) for e in recording]
     return content_hash([{k: np.asarray(v) for k, v in part.items()} for episode in parts for part in episode])
 
 
@@ -237,7 +237,10 @@ def check_encoder(encoder, recording: Recording | None = None, *, rtol: float = 
     """
     rules = ENCODER_RULES
     recording = tiny_recording() if recording is None else recording
-    same = lambda a, b, rtol=1e-6: all(nearly(x, y, rtol) for x, y in zip(a, b, strict=True))
+
+    def same(a, b, rtol=1e-6):
+        return all(nearly(x, y, rtol) for x, y in zip(a, b, strict=True))
+
     content = _recording_hash(recording)
     fitted = _clone(encoder)
     arguments = content_hash(_arguments(fitted))

@@ -12,23 +12,23 @@ from .rules import nearly, require
 from ..files import is_whole
 
 # %% ../../../nbs/00_core/checks/02_memory.ipynb #00166af6
-MEMORY_RULES = dict(
-    module="it is a torch module with n_out, a positive whole number",
-    state="initial_state(B) is a tensor or a tuple of tensors with B rows on axis 0, all finite",
-    shapes="y is (B, T, n_out), and the new state is shaped like the old one",
-    finite="y is finite",
-    untouched="x, state and starts are not changed in place",
-    again="in eval mode the same input gives the same output",
-    causal="later input never changes earlier output",
-    rows="rows of a batch are independent",
-    starts="a start equals a fresh state, at any step of any row",
-    resumable="two halves equal the whole",
-    step="step mode equals sequence mode",
-    gradients="every parameter and the input get finite gradients",
-    autocast="in bfloat16 autocast it does nearly the same, at all steps or one, forward and backward",
-    trained="step mode equals sequence mode after an optimiser step too",
-    loads="load_state_dict restores the outputs",
-)
+MEMORY_RULES = {
+    'module': "it is a torch module with n_out, a positive whole number",
+    'state': "initial_state(B) is a tensor or a tuple of tensors with B rows on axis 0, all finite",
+    'shapes': "y is (B, T, n_out), and the new state is shaped like the old one",
+    'finite': "y is finite",
+    'untouched': "x, state and starts are not changed in place",
+    'again': "in eval mode the same input gives the same output",
+    'causal': "later input never changes earlier output",
+    'rows': "rows of a batch are independent",
+    'starts': "a start equals a fresh state, at any step of any row",
+    'resumable': "two halves equal the whole",
+    'step': "step mode equals sequence mode",
+    'gradients': "every parameter and the input get finite gradients",
+    'autocast': "in bfloat16 autocast it does nearly the same, at all steps or one, forward and backward",
+    'trained': "step mode equals sequence mode after an optimiser step too",
+    'loads': "load_state_dict restores the outputs",
+}
 
 # %% ../../../nbs/00_core/checks/02_memory.ipynb #5798d33c
 def _leaves(state) -> list:
@@ -53,10 +53,11 @@ def _by_segments(memory, x, starts):
     rows = []
     for i in range(len(x)):
         cuts = sorted({0, *starts[i].nonzero().flatten().tolist(), x.shape[1]})
-        alone = lambda a, b: memory(
-            x[i : i + 1, a:b], memory.initial_state(1), torch.zeros(1, b - a, dtype=torch.bool)
-        )[0]
-        rows.append(torch.cat([alone(a, b) for a, b in zip(cuts, cuts[1:])], 1))
+        pieces = []
+        for a, b in zip(cuts, cuts[1:]):
+            none = torch.zeros(1, b - a, dtype=torch.bool)
+            pieces.append(memory(x[i : i + 1, a:b], memory.initial_state(1), none)[0])
+        rows.append(torch.cat(pieces, 1))
     return torch.cat(rows)
 
 
@@ -76,7 +77,10 @@ def _check_state(memory, B: int):
     import torch
 
     state = memory.initial_state(B)
-    good = lambda s: isinstance(s, torch.Tensor) and s.ndim > 0 and len(s) == B and bool(s.isfinite().all())
+
+    def good(s):
+        return isinstance(s, torch.Tensor) and s.ndim > 0 and len(s) == B and bool(s.isfinite().all())
+
     ok = isinstance(state, (torch.Tensor, tuple)) and all(map(good, _leaves(state)))
     require(ok, memory, MEMORY_RULES['state'], f"for B={B} it is {state}")
     return state
@@ -87,7 +91,10 @@ def _check_output(memory, x, state, starts):
     rules = MEMORY_RULES
     before = [a.clone() for a in _leaves((x, state, starts))]
     y, new = memory(x, state, starts)
-    shapes = lambda s: [(tuple(t.shape), t.dtype) for t in _leaves(s)]
+
+    def shapes(s):
+        return [(tuple(t.shape), t.dtype) for t in _leaves(s)]
+
     require(
         tuple(y.shape) == (*x.shape[:2], memory.n_out),
         memory,
@@ -214,7 +221,8 @@ def _check_still(memory, x, other, state, starts, rtol):
     require(_same(memory(x, state, starts), whole, rtol), memory, rules['again'])
     later = x.clone()
     flags = starts.clone()
-    later[:, k:], flags[:, k:] = other[:, k:], ~starts[:, k:]
+    later[:, k:] = other[:, k:]
+    flags[:, k:] = ~starts[:, k:]
     require(
         _same(memory(later, state, flags)[0][:, :k], whole[0][:, :k], rtol),
         memory,

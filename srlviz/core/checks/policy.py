@@ -80,7 +80,8 @@ def _check_batched(make, make_env, num_envs: int, steps: int, seed: int) -> None
     starts = np.ones(num_envs, bool)
     for t in range(steps):
         for i in np.flatnonzero(starts).tolist():
-            obs[i], at[i] = envs[i].reset(seed=seed + i)[0], 0
+            obs[i] = envs[i].reset(seed=seed + i)[0]
+            at[i] = 0
         if starts.any():
             whole.reset([seed + i for i in range(num_envs)], starts)
         actions = whole(stacked(obs))

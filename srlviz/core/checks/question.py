@@ -23,25 +23,25 @@ from ..twins import Twins, with_twins
 
 # %% ../../../nbs/00_core/checks/06_question.ipynb #6fe30050
 SUBJECTS = ('codes', 'encoder', 'agent', 'memory')
-QUESTION_RULES = dict(
-    members="it has a name, metrics (name -> Metric), ask, and `needs` one of " + ', '.join(SUBJECTS),
-    headline='its `headline` is one of its metrics, and its `cost` is quick or slow',
-    defaults='its constructor takes its `defaults`',
-    arguments="it is a dataclass whose constructor takes its fields, so that a saved answer can restore it",
-    limits="it completes the sentence 'It cannot tell ...' in its attribute `cannot_tell`",
-    unique="no other question of the catalogue has its name",
-    repeatable="the same seed gives the same answer",
-    range="every value lies within its metric's range",
-    answer="ask returns an Answer",
-    metrics="compute(answer, draws) returns a DataFrame with a row for each resample",
-    resampled="a metric that ignores the draws is declared resampled=False",
-    file="an answer that was saved and loaded is the same",
-    rows="an answer gives rows of a score table",
-    chance="random codes score chance, within what a few episodes allow",
-    best="perfect codes score better than random codes, and near the best value where the range is finite",
-    gaps="rows with NaN are left out and counted",
-    subject="a subject of the wrong kind is refused with a ValueError",
-)
+QUESTION_RULES = {
+    'members': "it has a name, metrics (name -> Metric), ask, and `needs` one of " + ', '.join(SUBJECTS),
+    'headline': 'its `headline` is one of its metrics, and its `cost` is quick or slow',
+    'defaults': 'its constructor takes its `defaults`',
+    'arguments': "it is a dataclass whose constructor takes its fields, so that a saved answer can restore it",
+    'limits': "it completes the sentence 'It cannot tell ...' in its attribute `cannot_tell`",
+    'unique': "no other question of the catalogue has its name",
+    'repeatable': "the same seed gives the same answer",
+    'range': "every value lies within its metric's range",
+    'answer': "ask returns an Answer",
+    'metrics': "compute(answer, draws) returns a DataFrame with a row for each resample",
+    'resampled': "a metric that ignores the draws is declared resampled=False",
+    'file': "an answer that was saved and loaded is the same",
+    'rows': "an answer gives rows of a score table",
+    'chance': "random codes score chance, within what a few episodes allow",
+    'best': "perfect codes score better than random codes, and near the best value where the range is finite",
+    'gaps': "rows with NaN are left out and counted",
+    'subject': "a subject of the wrong kind is refused with a ValueError",
+}
 
 
 def toy_recording(n: int = 24, steps: int = 40, seed: int = 0, kind: str = 'categorical') -> Recording:
@@ -56,7 +56,7 @@ def toy_recording(n: int = 24, steps: int = 40, seed: int = 0, kind: str = 'cate
     def episode(switches):
         lamp, door, _ = switches.T
         vector = switches.astype(np.float32)
-        return Episode(dict(vector=vector), door, lamp.astype(np.float32), dict(zip(names, switches.T)))
+        return Episode({'vector': vector}, door, lamp.astype(np.float32), dict(zip(names, switches.T)))
 
     episodes = []
     for i in range(n + n // 4):

@@ -16,22 +16,22 @@ from ..recordings import Episode, Recording
 from ..twins import UNTOUCHED, Twins, differing_factors, last_value
 
 # %% ../../../nbs/00_core/checks/05_twins.ipynb #304c52ae
-TWIN_RULES = dict(
-    settable="settable is a tuple of names; where it is empty, not_settable says why",
-    twins="twins(factor) gives Twins of this factor",
-    seed="the same seed gives the same twins",
-    value="the factor has the value that was set",
-    own="a twin with the own value equals the untouched moment to the bit",
-    others="no other factor differs, but those that are declared to follow",
-    natural="the pictures of twins occur in natural play",
-    refused="a factor that cannot be set is refused with its name",
-)
+TWIN_RULES = {
+    'settable': "settable is a tuple of names; where it is empty, not_settable says why",
+    'twins': "twins(factor) gives Twins of this factor",
+    'seed': "the same seed gives the same twins",
+    'value': "the factor has the value that was set",
+    'own': "a twin with the own value equals the untouched moment to the bit",
+    'others': "no other factor differs, but those that are declared to follow",
+    'natural': "the pictures of twins occur in natural play",
+    'refused': "a factor that cannot be set is refused with its name",
+}
 
 
 def differing_arrays(first: Episode, second: Episode) -> list[str]:
     """Name the arrays of two episodes that are not equal to the bit; NaN equals NaN."""
     found = []
-    parts = [dict(e.obs) | dict(e.factors) | dict(actions=e.actions, rewards=e.rewards) for e in (first, second)]
+    parts = [dict(e.obs) | dict(e.factors) | {'actions': e.actions, 'rewards': e.rewards} for e in (first, second)]
     for name in {**parts[0], **parts[1]}:
         a, b = (np.asarray(part.get(name)) for part in parts)
         numbers = a.dtype.kind == b.dtype.kind == 'f'

@@ -209,7 +209,13 @@ def _parse_table(text: bytes) -> pd.DataFrame:
     "Parse all lines at once; fails if a number is damaged"
     from pyarrow import compute, csv, dictionary, float64, int32, int64, string
 
-    types = dict(step=int64(), total=float64(), name=dictionary(int32(), string()), value=float64(), time=float64())
+    types = {
+        'step': int64(),
+        'total': float64(),
+        'name': dictionary(int32(), string()),
+        'value': float64(),
+        'time': float64(),
+    }
     table = csv.read_csv(
         io.BytesIO(text),
         csv.ReadOptions(use_threads=False, column_names=list(types)),

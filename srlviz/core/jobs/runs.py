@@ -47,7 +47,7 @@ def process_lives(pid: int) -> bool:
 
 # %% ../../../nbs/00_core/jobs/03_runs.ipynb #841ad53f
 _STATUS: Field = (lambda x: x in ('done', 'failed'), "'done' or 'failed'")
-_RESULT = dict(status=_STATUS, error=TEXT, started=REAL, ended=REAL, seconds=REAL, parameters=TABLE)
+_RESULT = {'status': _STATUS, 'error': TEXT, 'started': REAL, 'ended': REAL, 'seconds': REAL, 'parameters': TABLE}
 _SWEEP = "the folder of a sweep (srlviz sweep STUDY --out DIR)"
 MAX_TRIALS = 100_000  # of a sweep
 MAX_CELLS = 2**21  # of a sweep: trials times parameters
@@ -343,7 +343,7 @@ class _Trials:
             return {}
         folder = self.folders[key]
         if status == 'running':
-            return dict(started=folder.started_at(), host=str(folder.claim.get('host', '')).split(' ')[0][:200])
+            return {'started': folder.started_at(), 'host': str(folder.claim.get('host', '')).split(' ')[0][:200]}
         return {k: v for k, v in folder.result.items() if k in _DETAILS}
 
     def progress(self, key: str) -> tuple:
@@ -383,8 +383,8 @@ def _runs_table(states: Mapping[str, tuple], requested: Mapping[str, dict], tria
     "Build the table of trials, one row each, as in runs.csv"
     rows = []
     for params, (status, key, _) in states.items():
-        details = dict.fromkeys(_DETAILS) | dict(host='', error='') | trials.details(status, key)
-        row = dict(key=key, status=status)
+        details = dict.fromkeys(_DETAILS) | {'host': '', 'error': ''} | trials.details(status, key)
+        row = {'key': key, 'status': status}
         for name, value in requested[params].items():
             row[f'{name} (parameter)' if name in RUN_COLUMNS else name] = value
         rows.append(row | details)

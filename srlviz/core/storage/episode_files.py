@@ -52,17 +52,17 @@ def store_episode(folder: Path, key: str, episode, video_hz: float | None = None
         path.parent.mkdir(parents=True, exist_ok=True)
         film_hashes[f'obs.{k}'] = write_frames(path, frames) if video_hz is None else write_film(path, frames, video_hz)
     single = {f'factor.{k}': np.asarray(v) for k, v in episode.factors.items() if not v.ndim}
-    record = dict(
-        key=key,
-        length=len(episode),
-        ended=episode.ended,
-        name=episode.name,
-        files={name: stored_file(path) for name, path in paths.items()},
-        features=features,
-        factors={k.removeprefix('factor.'): v.item() for k, v in single.items()},
-        films=film_hashes,
-        content=episode_content(columns | single, episode.ended, film_hashes),
-    )
+    record = {
+        'key': key,
+        'length': len(episode),
+        'ended': episode.ended,
+        'name': episode.name,
+        'files': {name: stored_file(path) for name, path in paths.items()},
+        'features': features,
+        'factors': {k.removeprefix('factor.'): v.item() for k, v in single.items()},
+        'films': film_hashes,
+        'content': episode_content(columns | single, episode.ended, film_hashes),
+    }
     return record, to_arrow(columns)
 
 
@@ -81,7 +81,7 @@ def _features(episode, columns, film: bool | str):
 
 
 def _feature(a):
-    return dict(dtype='str' if a.dtype.kind == 'U' else str(a.dtype), shape=list(a.shape[1:]))
+    return {'dtype': 'str' if a.dtype.kind == 'U' else str(a.dtype), 'shape': list(a.shape[1:])}
 
 # %% ../../../nbs/00_core/storage/05_episode_files.ipynb #78f5ef4f
 class Parts:
@@ -122,17 +122,17 @@ def write_episode(folder: str | Path, key: str, episode, video_hz: float | None 
     Parts(Path(folder) / 'partial').write(key, table, record)
 
 # %% ../../../nbs/00_core/storage/05_episode_files.ipynb #4b790526
-_PARTIAL: dict[str, Field] = dict(
-    key=TEXT,
-    length=POSITIVE,
-    name=TEXT,
-    features=TABLE,
-    factors=TABLE,
-    files=FILES,
-    films=TABLE,
-    content=(is_content, 'a hash'),
-    ended=(lambda x: x in ENDINGS, ' or '.join(ENDINGS)),
-)
+_PARTIAL: dict[str, Field] = {
+    'key': TEXT,
+    'length': POSITIVE,
+    'name': TEXT,
+    'features': TABLE,
+    'factors': TABLE,
+    'files': FILES,
+    'films': TABLE,
+    'content': (is_content, 'a hash'),
+    'ended': (lambda x: x in ENDINGS, ' or '.join(ENDINGS)),
+}
 
 
 def partial_episodes(folder: str | Path) -> dict[str, dict]:
@@ -165,7 +165,7 @@ def _read_partial(path: Path) -> dict:
     return e
 
 
-_PLAIN = dict(U=str, b=bool, i=int, u=int, f=float)  # by the kind of a type of NumPy
+_PLAIN = {'U': str, 'b': bool, 'i': int, 'u': int, 'f': float}  # by the kind of a type of NumPy
 
 
 def read_part(folder: str | Path, record: Mapping) -> pa.Table:

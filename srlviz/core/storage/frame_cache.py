@@ -130,7 +130,7 @@ def _build_cache(folder, modality: str, array: Path, stamp: Path) -> None:
             raise OSError(f"{str(array.parent)!r} has room for {free:,} bytes; the frames need {math.prod(shape):,}")
     write_json(stamp, '')
     with atomic_path(array) as p, open(p, 'wb') as f:
-        np.lib.format.write_array_header_1_0(f, dict(descr='|u1', fortran_order=False, shape=shape))
+        np.lib.format.write_array_header_1_0(f, {'descr': '|u1', 'fortran_order': False, 'shape': shape})
         for part in _frames_in_order(folder, modality):
             f.write(part.tobytes())
     write_json(stamp, checksum(folder.manifest))

@@ -25,14 +25,17 @@ def schema_of(footer: pq.FileMetaData) -> pq.ParquetSchema:
     return pq.ParquetSchema(footer)
 
 # %% ../../../nbs/00_core/storage/02_parquet.ipynb #14afd6e0
-_I32, _STRUCT = 5, 12
+_I32 = 5
+_STRUCT = 12
 
 
 def _varint(b: bytes, i: int) -> tuple[int, int]:
     "A number of seven bits a byte, low ones first, and where it ends"
     n = shift = 0
     while True:
-        n, shift, more = n | (b[i] & 127) << shift, shift + 7, b[i] > 127
+        n = n | (b[i] & 127) << shift
+        shift = shift + 7
+        more = b[i] > 127
         i += 1
         if not more:
             return n, i
@@ -60,9 +63,11 @@ def _skip(b: bytes, i: int, kind: int) -> int:
 
 def _thrift(b: bytes, i: int = 0) -> tuple[dict, int]:
     "Field -> number or structure, and where they end; lists and maps are in no header of a page"
-    out, field = {}, 0
+    out = {}
+    field = 0
     while b[i]:
-        kind, step = b[i] & 15, b[i] >> 4
+        kind = b[i] & 15
+        step = b[i] >> 4
         i += 1
         if step:
             field += step
@@ -87,7 +92,8 @@ _MAX_PAGES, _SHORT_HEADER, _MAX_HEADER = 100_000, 1 << 8, 1 << 15  # Arrow leave
 
 def _pages(f: BinaryIO, chunk) -> Iterator[tuple[int, int, int, int]]:
     "Kind, unpacked size, number of values and encoding of each page of a column in a row group"
-    at, n = chunk.data_page_offset, 0
+    at = chunk.data_page_offset
+    n = 0
     if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < at:
         at = chunk.dictionary_page_offset
     end = at + chunk.total_compressed_size
@@ -99,7 +105,8 @@ def _pages(f: BinaryIO, chunk) -> Iterator[tuple[int, int, int, int]]:
         if min(head[2], head[3], inner.get(1, 0)) < 0:
             raise ValueError("a page declares a negative size")
         yield head[1], head[2], inner.get(1, 0), encoding
-        at, n = at + size + head[3], n + 1
+        at = at + size + head[3]
+        n = n + 1
         if n > _MAX_PAGES:
             raise ValueError(f"a column has more than {_MAX_PAGES} pages")
 
@@ -118,7 +125,9 @@ def _need(f: BinaryIO, chunk, width: int = 0) -> int:
     Words that pages point to are counted once, in their dictionary, for they are written out later; `width` is that of
     values of a fixed number of bytes.
     """
-    width, need, found = _WIDTHS.get(chunk.physical_type, width), 0, 0
+    width = _WIDTHS.get(chunk.physical_type, width)
+    need = 0
+    found = 0
     for kind, size, n, encoding in _pages(f, chunk):
         if kind == _DICTIONARY:
             n = 0
@@ -149,7 +158,9 @@ def _check(f: BinaryIO, footer: pq.FileMetaData, group: int, leaves: Sequence[in
 
 def _leaves(footer: pq.FileMetaData, columns: Iterable[str]) -> list[int]:
     "Indices of columns and of their parts; names may contain dots, as the paths of parts do"
-    wanted, places, at = {*columns}, [], 0
+    wanted = {*columns}
+    places = []
+    at = 0
     for field in schema_of(footer).to_arrow_schema():
         n = _n_leaves(field.type)
         places += range(at, at + n) if field.name in wanted else ()
@@ -201,7 +212,8 @@ def read_groups(
     ------
     ValueError : inside of `reading(path)`, that names the file: more than `max_bytes`
     """
-    leaves, left = _leaves(footer, columns), max_bytes
+    leaves = _leaves(footer, columns)
+    left = max_bytes
     with open_file(path) as f:
         for group in groups:
             left = _check(f, footer, group, leaves, left)

@@ -250,16 +250,16 @@ def _write_tables(
     return [*_TABLES]
 
 # %% ../../../nbs/00_core/storage/06_recording_folder.ipynb #3a61ad7a
-_INFO: dict[str, Field] = dict(
-    name=TEXT,
-    hz=RATE,
-    features=TABLE,
-    meta=TABLE,
-    files=FILES,
-    n_episodes=POSITIVE,
-    n_steps=POSITIVE,
-    content=(lambda x: isinstance(x, list) and all(map(is_content, x)), 'a list of hashes'),
-)
+_INFO: dict[str, Field] = {
+    'name': TEXT,
+    'hz': RATE,
+    'features': TABLE,
+    'meta': TABLE,
+    'files': FILES,
+    'n_episodes': POSITIVE,
+    'n_steps': POSITIVE,
+    'content': (lambda x: isinstance(x, list) and all(map(is_content, x)), 'a list of hashes'),
+}
 
 
 def _read_info(root: Path) -> dict:
@@ -274,7 +274,7 @@ def _read_info(root: Path) -> dict:
     return info
 
 # %% ../../../nbs/00_core/storage/06_recording_folder.ipynb #cefc3ed1
-_ROW = dict(key='str', name='str', ended='str', length='int64', shard='int64', row='int64')
+_ROW = {'key': 'str', 'name': 'str', 'ended': 'str', 'length': 'int64', 'shard': 'int64', 'row': 'int64'}
 
 
 def _read_rows(path: Path, info: Mapping) -> pd.DataFrame:
@@ -564,14 +564,14 @@ def read_episode(folder: RecordingFolder, i: int) -> dict:
         readers = {k.removeprefix(prefix): partial(read, k) for k in names}
         return LazyColumns(readers, {k: v for k, v in readers.items() if prefix + k in folder.steps})
 
-    return dict(
-        length=int(folder.lengths[i]),
-        obs=columns([k for k in features if k.startswith('obs.')], 'obs.'),
-        steps=columns([k for k in ('action', 'reward') if k in features]),
-        factors=columns([k for k in features if k.startswith('factor.')], 'factor.'),
-        ended=folder.endings[i],
-        name=folder.names[i],
-    )
+    return {
+        'length': int(folder.lengths[i]),
+        'obs': columns([k for k in features if k.startswith('obs.')], 'obs.'),
+        'steps': columns([k for k in ('action', 'reward') if k in features]),
+        'factors': columns([k for k in features if k.startswith('factor.')], 'factor.'),
+        'ended': folder.endings[i],
+        'name': folder.names[i],
+    }
 
 # %% ../../../nbs/00_core/storage/06_recording_folder.ipynb #91598826
 def reopen_recording(folder: RecordingFolder) -> None:
@@ -580,16 +580,16 @@ def reopen_recording(folder: RecordingFolder) -> None:
     files = folder.info['files']
     parts = Parts(inside(folder.path, 'partial'))
     for i, row in enumerate(folder.episodes.itertuples()):
-        record = dict(
-            key=row.key,
-            length=row.length,
-            ended=row.ended,
-            name=row.name,
-            files={name: files[name] for name in film_files(features, row.key).values()},
-            features=features,
-            factors={k.removeprefix('factor.'): v.item() for k, v in folder._singles(i).items()},
-            films=folder._film_hashes(i),
-            content=folder.info['content'][i],
-        )
+        record = {
+            'key': row.key,
+            'length': row.length,
+            'ended': row.ended,
+            'name': row.name,
+            'files': {name: files[name] for name in film_files(features, row.key).values()},
+            'features': features,
+            'factors': {k.removeprefix('factor.'): v.item() for k, v in folder._singles(i).items()},
+            'films': folder._film_hashes(i),
+            'content': folder.info['content'][i],
+        }
         parts.write(row.key, to_arrow(folder.columns(i, list(folder.steps))), record)
     folder.manifest.unlink()

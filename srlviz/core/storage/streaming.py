@@ -14,13 +14,13 @@ def moments(x: np.ndarray) -> dict[str, np.ndarray]:
     x = np.where(finite := np.isfinite(x), x.astype(np.float64), 0)
     n = finite.sum(0)
     mean = x.sum(0) / np.maximum(n, 1)
-    return dict(
-        n=n,
-        mean=mean,
-        m2=(np.where(finite, x - mean, 0) ** 2).sum(0),
-        min=np.where(finite, x, np.inf).min(0),
-        max=np.where(finite, x, -np.inf).max(0),
-    )
+    return {
+        'n': n,
+        'mean': mean,
+        'm2': (np.where(finite, x - mean, 0) ** 2).sum(0),
+        'min': np.where(finite, x, np.inf).min(0),
+        'max': np.where(finite, x, -np.inf).max(0),
+    }
 
 
 def merge_moments(a: dict | None, b: dict) -> dict[str, np.ndarray]:
@@ -31,16 +31,16 @@ def merge_moments(a: dict | None, b: dict) -> dict[str, np.ndarray]:
     delta = b['mean'] - a['mean']
     share = b['n'] / np.maximum(n, 1)
     mean = np.where(a['n'] > 0, a['mean'] + delta * share, b['mean'])
-    return dict(
-        n=n,
-        mean=mean,
-        m2=a['m2'] + b['m2'] + np.where(a['n'] > 0, delta**2 * a['n'] * share, 0),
-        min=np.minimum(a['min'], b['min']),
-        max=np.maximum(a['max'], b['max']),
-    )
+    return {
+        'n': n,
+        'mean': mean,
+        'm2': a['m2'] + b['m2'] + np.where(a['n'] > 0, delta**2 * a['n'] * share, 0),
+        'min': np.minimum(a['min'], b['min']),
+        'max': np.maximum(a['max'], b['max']),
+    }
 
 
 def described(m: dict) -> dict[str, np.ndarray]:
     """Compute min, max, mean and std from moments; NaN without values."""
-    values = dict(min=m['min'], max=m['max'], mean=m['mean'], std=np.sqrt(m['m2'] / np.maximum(m['n'], 1)))
+    values = {'min': m['min'], 'max': m['max'], 'mean': m['mean'], 'std': np.sqrt(m['m2'] / np.maximum(m['n'], 1))}
     return {k: np.where(m['n'] == 0, np.nan, v) for k, v in values.items()}

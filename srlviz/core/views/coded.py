@@ -79,13 +79,6 @@ class CodedEpisodes(Sequence):
 _MAX_NAMELESS = 256  # different words of a factor that cannot be its names
 
 
-def _words_of(values: np.ndarray, name: str) -> tuple[str, ...]:
-    "The words of the values 0, 1, ... of a factor; () if they are too many"
-    names = coded_words(values, (), name)[1]
-    words = names or tuple(np.unique(values).tolist())
-    return words if names or len(words) <= _MAX_NAMELESS else ()
-
-
 def _named(factor: Factor, words: tuple[str, ...]) -> Factor:
     "A factor as a category, with the names of its values where they can be names"
     try:
@@ -106,7 +99,13 @@ def with_coded_words(recording: Recording) -> Recording:
     if not texts:
         return recording
     table = recording.steps(texts)
-    words = {name: _words_of(table[name].to_numpy(str), name) for name in texts}
+    words = {}  # factor -> the words of its values 0, 1, ...; () if they are too many
+    for name in texts:
+        values = table[name].to_numpy(str)
+        words[name] = coded_words(values, (), name)[1]
+        if not words[name]:
+            different = tuple(np.unique(values).tolist())
+            words[name] = different if len(different) <= _MAX_NAMELESS else ()
     if not any(words.values()):
         return recording
     codings = {}

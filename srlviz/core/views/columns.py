@@ -87,7 +87,10 @@ class FewerColumns(Sequence):
         columns = self.columns
         obs = {k: lambda k=k: whole.obs[k] for k in whole.obs}
         obs[modality] = lambda: np.asarray(whole.obs[modality])[:, columns]
-        part = lambda a, b: np.asarray(cut_episode(whole, a, b).obs[modality])[:, columns]
+
+        def part(a, b):
+            return np.asarray(cut_episode(whole, a, b).obs[modality])[:, columns]
+
         obs = LazyColumns(obs, {modality: part})
         new = Episode.stored(len(whole), obs, whole._steps, whole.factors, whole.ended, whole.name)
         new.about = whole.about

@@ -135,7 +135,7 @@ def windows(recording: Recording, length: int, stride: int = 1) -> Recording:
         message = f"{short} of {len(recording)} episodes have fewer than {length} rows and give no window"
         warn(message)
     episode, start = window_places(recording.lengths, length, stride)
-    meta = recording.meta | {'windows': dict(length=length, stride=stride, too_short=short)}
+    meta = recording.meta | {'windows': {'length': length, 'stride': stride, 'too_short': short}}
     cut = _Windows(recording, episode, start, np.full(len(start), length))
     return recording.replace(episodes=cut, split=recording.split[episode], meta=meta)
 

@@ -99,7 +99,10 @@ class FrameCNN(nn.Module):
         super().__init__()
         self.sizes = _checked_sizes(size, shrink)
         self.convs = _convs(size, shrink)
-        self.size, self.n_channels, self.bfloat16, self.shrink = tuple(size), n_channels, bfloat16, shrink
+        self.size = tuple(size)
+        self.n_channels = n_channels
+        self.bfloat16 = bfloat16
+        self.shrink = shrink
         self.local = nn.Sequential(
             nn.Conv2d(n_channels, 32, *self.convs[0]),
             nn.ReLU(),
@@ -152,7 +155,8 @@ class _Upsample(nn.ConvTranspose2d):
     "A transposed convolution whose kernel is twice its stride, computed as a convolution and a pixel shuffle"
 
     def forward(self, x):
-        s, (n_in, n_out) = self.stride[0], self.weight.shape[:2]
+        s = self.stride[0]
+        n_in, n_out = self.weight.shape[:2]
         blocks = self.weight.view(n_in, n_out, 2, s, 2, s).flip(2, 4)
         blocks = blocks.permute(1, 3, 5, 0, 2, 4).reshape(n_out * s * s, n_in, 2, 2)
         x = F.pixel_shuffle(F.conv2d(x, blocks, padding=1), s)
@@ -179,7 +183,8 @@ class FrameDecoder(nn.Module):
         channels = 64, 128, 64, 32, net.n_channels
         layers = []
         for i, (kernel, stride) in enumerate(reversed(net.convs)):
-            small, large = net.sizes[-1 - i], net.sizes[-2 - i]
+            small = net.sizes[-1 - i]
+            large = net.sizes[-2 - i]
             padding = tuple(b - (a - 1) * stride - kernel for a, b in zip(small, large))  # rows that the stride omitted
             transpose = _Upsample if kernel == 2 * stride else nn.ConvTranspose2d
             layers += [nn.ReLU(), transpose(channels[i], channels[i + 1], kernel, stride, output_padding=padding)]
@@ -282,7 +287,8 @@ class _Reconstruction(nn.Module):
 
     def __init__(self, net, decoder):
         super().__init__()
-        self.net, self.decoder = net, decoder
+        self.net = net
+        self.decoder = decoder
 
     def forward(self, frames):
         return (self.decoder(self.net(frames)) * 255).round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1)

@@ -18,7 +18,8 @@ from ...core.recordings import Recording
 from .cnn import TrainedFrameEncoder
 
 # %% ../../../nbs/03_encoders/frames/02_contrast.ipynb #0eee0fb9
-_PARTS, _LOSSES = ('global-local', 'local-local', 'global-global'), ('infonce', 'jsd')
+_PARTS = ('global-local', 'local-local', 'global-global')
+_LOSSES = ('infonce', 'jsd')
 
 
 def pair_losses(queries: torch.Tensor, keys: torch.Tensor, loss: str = 'infonce') -> torch.Tensor:
@@ -60,7 +61,9 @@ class _Contrast(nn.Module):
     def __init__(self, net, parts, loss='infonce'):
         super().__init__()
         n_codes = net.linear.out_features
-        self.net, self.parts, self.loss = net, parts, loss
+        self.net = net
+        self.parts = parts
+        self.loss = loss
         heads = {
             'global-local': nn.Linear(n_codes, 128),
             'local-local': nn.Linear(128, 128),
@@ -73,7 +76,8 @@ class _Contrast(nn.Module):
         n = pairs.shape[1]
         features = self.net.features(pairs.flatten(0, 1))
         local = features.float().flatten(2).permute(2, 0, 1)  # (P, B or 2B, 128)
-        previous, now = local[:, :n], local[:, -n:]
+        previous = local[:, :n]
+        now = local[:, -n:]
         if {'global-local', 'global-global'} & set(parts):
             z = self.net.codes(features if 'global-global' in parts else features[-n:])[None]  # (1, B or 2B, n_codes)
         scores = {}
@@ -151,10 +155,10 @@ class STDIM(TrainedFrameEncoder):
         'static_dim': ('Static-DIM', '#4BA3A3', 9),
     }
     variants = {
-        'jsd_st_dim': dict(loss='jsd'),
-        'global_t_dim': dict(parts=('global-global',)),
-        'gl_st_dim': dict(parts=('global-local',)),
-        'static_dim': dict(static=True, parts=('global-local',)),
+        'jsd_st_dim': {'loss': 'jsd'},
+        'global_t_dim': {'parts': ('global-global',)},
+        'gl_st_dim': {'parts': ('global-local',)},
+        'static_dim': {'static': True, 'parts': ('global-local',)},
     }
 
     loss: str = 'infonce'

@@ -65,7 +65,9 @@ class _Predictor(nn.Module):
     def __init__(self, net, offsets, n_hidden):
         super().__init__()
         n_codes = net.linear.out_features
-        self.net, self.offsets, self.gru = net, offsets, nn.GRU(n_codes, n_hidden, num_layers=2)
+        self.net = net
+        self.offsets = offsets
+        self.gru = nn.GRU(n_codes, n_hidden, num_layers=2)
         self.predict = nn.ModuleList([nn.Linear(n_hidden, n_codes) for _ in offsets])
 
     def forward(self, frames):
@@ -102,7 +104,7 @@ class CPC(TrainedFrameEncoder):
 
     looks = {'cpc': ('CPC', '#CC79A7', 4)}
 
-    quick = dict(sequence_length=16, offsets=(1, 2, 4, 8), batch_size=8)
+    quick = {'sequence_length': 16, 'offsets': (1, 2, 4, 8), 'batch_size': 8}
 
     n_hidden: int = 256
     sequence_length: int = 100

@@ -162,7 +162,8 @@ class _Autoencoder(nn.Module):
 
     def __init__(self, net, decoder):
         super().__init__()
-        self.net, self.decoder = net, decoder
+        self.net = net
+        self.decoder = decoder
 
     def forward(self, frames):
         return ((self.decoder(self.net(frames)) - frames.permute(0, 3, 1, 2) / 255) ** 2).mean()
@@ -207,11 +208,11 @@ class FrameAutoencoder(FrameEncoder):
         'signed_resnet34_ae': ('ResNet34 autoencoder', '#2A5F7D', 108),
     }
     variants = {
-        'resnet34_ae': dict(network='resnet34', rectified=True),
-        'signed_resnet34_ae': dict(network='resnet34', rectified=False),
-        'pca_ae': dict(network='linear', pool='mean', epochs=1, lr=3e-3),
+        'resnet34_ae': {'network': 'resnet34', 'rectified': True},
+        'signed_resnet34_ae': {'network': 'resnet34', 'rectified': False},
+        'pca_ae': {'network': 'linear', 'pool': 'mean', 'epochs': 1, 'lr': 3e-3},
     }
-    quick = dict(network='resnet18', epochs=1, frames_per_episode=8)
+    quick = {'network': 'resnet18', 'epochs': 1, 'frames_per_episode': 8}
 
     network: str = 'resnet34'
     n_codes: int = 64

@@ -45,15 +45,6 @@ class _InverseProjection(nn.Module):
         x = codes @ self.net.components + self.net.mean
         return x.unflatten(1, self.net.shape).permute(0, 3, 1, 2)
 
-
-def _spread_frames(recording: Recording, per_episode: int) -> np.ndarray:
-    """Read evenly spaced frames of each episode (all, if it has fewer): (n, H, W, C) uint8."""
-    frames = []
-    for e in recording:
-        rows = np.unique(np.linspace(0, len(e) - 1, per_episode).round().astype(int))
-        frames.append(np.asarray(e.obs['frame'][rows]))
-    return np.concatenate(frames)
-
 # %% ../../../nbs/03_encoders/frames/09_pca.ipynb #dd883050
 @dataclass(kw_only=True, repr=False, eq=False)
 class FramePCA(FrameEncoder):
@@ -78,8 +69,8 @@ class FramePCA(FrameEncoder):
     """
 
     looks = {'pca': ('PCA', '#1B7837', 107)}
-    variants = {'pca': dict(pool='mean')}
-    quick = dict(n_codes=8)
+    variants = {'pca': {'pool': 'mean'}}
+    quick = {'n_codes': 8}
 
     n_codes: int = 64
     pool: str | None = 'mean'
@@ -101,7 +92,11 @@ class FramePCA(FrameEncoder):
             raise unknown('pool', self.pool, POOLS)
         fit, _ = fit_splits(recording)
         self.net_ = self.seeded_network(fit)
-        x = _spread_frames(fit, self.frames_per_episode)
+        frames = []
+        for e in fit:  # evenly spaced frames of each episode, or all if it has fewer
+            rows = np.unique(np.linspace(0, len(e) - 1, self.frames_per_episode).round().astype(int))
+            frames.append(np.asarray(e.obs['frame'][rows]))
+        x = np.concatenate(frames)  # (n, H, W, C) uint8
         max_codes = min(len(x), x[0].size)
         if not 1 <= self.n_codes <= max_codes:
             raise ValueError(

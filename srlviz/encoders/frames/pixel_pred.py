@@ -37,12 +37,15 @@ class PixelPred(TrainedFrameEncoder):
     def fit(self, recording: Recording):
         """Train on neighbouring frames of the splits 'fit' and 'valid' (of all episodes if there is no split)."""
         model = self.learn(recording, _PixelPred, width=2)
-        self.step_, self.decoder_ = model.step, model.decoder
+        self.step_ = model.step
+        self.decoder_ = model.decoder
         return self
 
     def rebuild(self) -> None:
         model = _PixelPred(self.blank_network())
-        self.net_, self.step_, self.decoder_ = model.net, model.step, model.decoder
+        self.net_ = model.net
+        self.step_ = model.step
+        self.decoder_ = model.decoder
 
 
 class _PixelPred(nn.Module):

@@ -86,7 +86,8 @@ def _check_agent(about: dict, network: dict, path: Path) -> None:
             raise ValueError(f"the weights {name!r:.80} are not a tensor of floats")
         if not bool(x.isfinite().all()):
             raise ValueError(f"the weights {name!r:.80} hold values that are not finite")
-    n_actions, n_codes = about['n_actions'], about['n_codes']
+    n_actions = about['n_actions']
+    n_codes = about['n_codes']
     height, width = _sizes(about['size'], about['shrink'])[-1]
     if min(height, width) < 1:
         raise ValueError(f"screens of {about['size']} are too small for shrink={about['shrink']}")

@@ -22,8 +22,10 @@ class _BasicBlock(nn.Module):
 
     def __init__(self, n_in: int, n_out: int, stride: int = 1):
         super().__init__()
-        self.conv1, self.bn1 = nn.Conv2d(n_in, n_out, 3, stride, 1, bias=False), nn.BatchNorm2d(n_out)
-        self.conv2, self.bn2 = nn.Conv2d(n_out, n_out, 3, 1, 1, bias=False), nn.BatchNorm2d(n_out)
+        self.conv1 = nn.Conv2d(n_in, n_out, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(n_out)
+        self.conv2 = nn.Conv2d(n_out, n_out, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(n_out)
         self.downsample = nn.Identity()
         if stride > 1 or n_in != n_out:
             self.downsample = nn.Sequential(nn.Conv2d(n_in, n_out, 1, stride, bias=False), nn.BatchNorm2d(n_out))
@@ -59,8 +61,12 @@ class ResNet(nn.Module):
         if depth not in _DEPTHS:
             raise ValueError(f"depth is one of {', '.join(map(str, _DEPTHS))}; got {depth!r}")
         super().__init__()
-        self.depth, self.bfloat16, self.n_out, self.weights_source = depth, bfloat16, n_out or 512, 'random'
-        self.conv1, self.bn1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64)
+        self.depth = depth
+        self.bfloat16 = bfloat16
+        self.n_out = n_out or 512
+        self.weights_source = 'random'
+        self.conv1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False)
+        self.bn1 = nn.BatchNorm2d(64)
         self.maxpool = nn.MaxPool2d(3, 2, 1)
         n_in = 64
         for i, (n, n_blocks) in enumerate(zip((64, 128, 256, 512), _DEPTHS[depth])):

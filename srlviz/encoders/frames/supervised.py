@@ -27,7 +27,9 @@ class _Factors:
     """
 
     def __init__(self, names, classes, scales):
-        self.names, self.classes, self.scales = names, classes, scales
+        self.names = names
+        self.classes = classes
+        self.scales = scales
 
     def n_outputs(self) -> list[int]:
         "Number of outputs of each head"
@@ -84,7 +86,9 @@ def _learn_factors(recording, n_classes):
     if not recording.factors:
         raise ValueError(f"Supervised learns from factors, and recording {recording.name!r} has none")
     table = recording.steps()
-    names, classes, scales = [], {}, {}
+    names = []
+    classes = {}
+    scales = {}
     for f in recording.factors:
         values = _checked(f, table[f.name].to_numpy())
         if (values == values[0]).all():
@@ -230,7 +234,9 @@ class Supervised(TrainedFrameEncoder):
             lambda epoch: epoch_batches(np.arange(fit.n_steps), self.batch_size, self.seed, epoch),
             _validation(held_out, factors) if held_out else None,
         )
-        self.factors_, self.classes_, self.scales_ = factors.names, factors.classes, factors.scales
+        self.factors_ = factors.names
+        self.classes_ = factors.classes
+        self.scales_ = factors.scales
         return self
 
     def rebuild(self) -> None:

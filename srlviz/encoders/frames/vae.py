@@ -62,12 +62,15 @@ class _VAE(nn.Module):
 
     def __init__(self, net, beta):
         super().__init__()
-        self.net, self.beta, self.decoder = net, beta, FrameDecoder(net)
+        self.net = net
+        self.beta = beta
+        self.decoder = FrameDecoder(net)
         self.log_variance = nn.Linear(net.linear.in_features, net.linear.out_features)
 
     def forward(self, frames):
         flat = self.net.flat(self.net.features(frames[0]))
-        mean, log_variance = self.net.linear(flat), self.log_variance(flat)
+        mean = self.net.linear(flat)
+        log_variance = self.log_variance(flat)
         z = mean + (log_variance / 2).exp() * torch.randn_like(mean)
         error = (self.decoder(z) - self.net.pixels(frames[0])) ** 2  # (B, C, H, W)
         kl = (mean**2 + log_variance.exp() - log_variance - 1) / 2  # (B, n_codes)

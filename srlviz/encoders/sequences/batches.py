@@ -135,7 +135,8 @@ def sensor_scale(recording: Recording, cap: float = 10.0, progress: bool = True,
 
     if not cap > 0:
         raise ValueError(f"cap clips standardised sensors, a number above 0; got {cap!r}")
-    scaler, known = StandardScaler(), None
+    scaler = StandardScaler()
+    known = None
     quiet = not progress or recording.n_steps < 100_000
     for e in Bar(recording, desc='standardising sensors', unit=' episodes', disable=quiet):
         x = _checked_sensors(e, sensors_of(e.obs), gaps)
@@ -144,9 +145,11 @@ def sensor_scale(recording: Recording, cap: float = 10.0, progress: bool = True,
         else:
             scaler.partial_fit(x)
     if gaps:
-        mean, deviation = known['mean'], np.sqrt(known['m2'] / np.maximum(known['n'], 1))
+        mean = known['mean']
+        deviation = np.sqrt(known['m2'] / np.maximum(known['n'], 1))
     else:
-        mean, deviation = scaler.mean_, np.sqrt(scaler.var_)
+        mean = scaler.mean_
+        deviation = np.sqrt(scaler.var_)
     constant = deviation <= 1e-6 * np.abs(mean)  # constant up to float32 rounding
     factor = np.where(constant, 0, 1 / np.where(constant, 1, deviation))
     return Scale(mean.astype(np.float32), factor.astype(np.float32), float(cap))
@@ -175,7 +178,10 @@ class WindowRows:
     """
 
     def __init__(self, recording: Recording, names: Sequence[str], scale: Scale | None = None, gaps: bool = False):
-        self.recording, self.names, self.scale, self.gaps = recording, tuple(names), scale, gaps
+        self.recording = recording
+        self.names = tuple(names)
+        self.scale = scale
+        self.gaps = gaps
 
     def read(self, episodes: Sequence[int], starts: Sequence[int], stops: Sequence[int]) -> Batch:
         """Read rows `starts` to `stops` of the given episodes."""
@@ -183,7 +189,8 @@ class WindowRows:
         lengths = np.subtract(stops, starts)
         mask = torch.from_numpy(np.arange(lengths.max()) < lengths[:, None])
         padded = {name: _padded([w[name] for w in windows]) for name in self.names}
-        sensors, known = padded.get('sensors'), None
+        sensors = padded.get('sensors')
+        known = None
         if self.gaps and sensors is not None and bool(sensors.isnan().any()):
             known = ~sensors.isnan()
             sensors = sensors.nan_to_num(0)
@@ -256,7 +263,9 @@ class Ahead:
     """A sized iterable of `make(job)` for each job, where a background thread computes `depth` results in advance."""
 
     def __init__(self, make: Callable, jobs: Sequence, depth: int = 2):
-        self.make, self.jobs, self.depth = make, jobs, depth
+        self.make = make
+        self.jobs = jobs
+        self.depth = depth
 
     def __len__(self):
         return len(self.jobs)
@@ -285,7 +294,8 @@ def whole_episodes(lengths: Sequence[int], max_rows: int) -> list[Places]:
         longest = max(longest, n)
         if i > first and (i - first + 1) * longest > max_rows:
             batches.append(np.arange(first, i))
-            first, longest = i, n
+            first = i
+            longest = n
     if len(lengths):
         batches.append(np.arange(first, len(lengths)))
     return [Places(episodes, np.zeros_like(episodes), lengths[episodes]) for episodes in batches]

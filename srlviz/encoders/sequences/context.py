@@ -33,7 +33,9 @@ class _Context(nn.Module):
         super().__init__()
         self.net = net
         self.linear = nn.Linear(n_codes, 2 * context * n_out)
-        self.context, self.n_out, self.pool = context, n_out, pool
+        self.context = context
+        self.n_out = n_out
+        self.pool = pool
 
     def predict(self, batch: Batch) -> torch.Tensor:
         """Predict the rows before and after the windows of a batch, (B, 2 * context, N)."""

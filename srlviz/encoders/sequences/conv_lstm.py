@@ -56,7 +56,8 @@ def _gate_gradients(gates, c, c_previous, d_h, d_c):
 # %% ../../../nbs/03_encoders/sequences/08_conv_lstm.ipynb #0feb3f9e
 def _conv_backward(grad, x, w, output_mask):
     "Gradients of a 3 x 3 convolution for x, w and the bias, where `output_mask` is True"
-    one, none = [1, 1], [0, 0]
+    one = [1, 1]
+    none = [0, 0]
     return torch.ops.aten.convolution_backward(grad, x, w, [len(w)], one, one, one, False, none, 1, output_mask)
 
 
@@ -155,7 +156,8 @@ class ConvLSTMNet(SequenceNetwork):
 
     def __init__(self, shape: Sequence[int], n_codes: int, channels: Sequence[int] = (16, 16, 32, 32, 64)):
         super().__init__()
-        self.shape, self.channels = tuple(shape), tuple(channels)
+        self.shape = tuple(shape)
+        self.channels = tuple(channels)
         min_side = 2 ** (len(channels) - 1)
         if min(self.shape[:2]) < min_side:
             raise ValueError(
@@ -194,7 +196,8 @@ class BothNet(SequenceNetwork):
 
     def __init__(self, sensor_net: SequenceNetwork, film_net: SequenceNetwork):
         super().__init__()
-        self.sensor_net, self.film_net = sensor_net, film_net
+        self.sensor_net = sensor_net
+        self.film_net = film_net
 
     def forward(self, batch):
         return torch.cat([self.sensor_net(batch), self.film_net(batch)], -1)

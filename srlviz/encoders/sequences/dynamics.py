@@ -45,7 +45,8 @@ class _RowNet(SequenceNetwork):
 
     def __init__(self, sensors: nn.Module | None, film: nn.Module | None, state: Sequence[int], n_codes: int):
         super().__init__()
-        self.sensors, self.film = sensors, film
+        self.sensors = sensors
+        self.film = film
         self.both = nn.Linear(2 * n_codes, n_codes) if sensors is not None and film is not None else None
         self.register_buffer('state', torch.as_tensor(state, dtype=torch.long), persistent=False)
 
@@ -69,7 +70,10 @@ class _RowDecoder(nn.Module):
 
     def __init__(self, sensors: nn.Module | None, film: FrameDrawer | None, draws: int = 4, l_frames: float = 0.5):
         super().__init__()
-        self.sensors, self.film, self.draws, self.l_frames = sensors, film, draws, l_frames
+        self.sensors = sensors
+        self.film = film
+        self.draws = draws
+        self.l_frames = l_frames
 
     def errors(
         self, codes: torch.Tensor, state: torch.Tensor | None, known: torch.Tensor | None, batch: Batch
@@ -103,8 +107,10 @@ class _DynamicsModel(nn.Module):
         self, net, decoder, actions, n_codes, *, l_dec=1.0, l_for=0.5, l_inv=0.5, residual=True, stop_gradient=False
     ):
         super().__init__()
-        n, A = n_codes, len(actions)
-        self.net, self.decoder = net, decoder
+        n = n_codes
+        A = len(actions)
+        self.net = net
+        self.decoder = decoder
         self.mix = nn.Linear(n + A, n)
         self.lstm = nn.LSTM(n, n, batch_first=True)
         self.readout = nn.Linear(n, n)
@@ -112,8 +118,11 @@ class _DynamicsModel(nn.Module):
             self.inverse = nn.LSTM(2 * n, n, batch_first=True)
             self.act = nn.Linear(n, A)
         self.register_buffer('actions', torch.as_tensor(actions, dtype=torch.long), persistent=False)
-        self.l_dec, self.l_for, self.l_inv = l_dec, l_for, l_inv
-        self.residual, self.stop_gradient = residual, stop_gradient
+        self.l_dec = l_dec
+        self.l_for = l_for
+        self.l_inv = l_inv
+        self.residual = residual
+        self.stop_gradient = stop_gradient
 
     def acts(self, batch: Batch) -> torch.Tensor:
         """Return the actions of all rows but the last, (B, T - 1, A), 0 if unknown; undefined before a padded row."""
@@ -266,7 +275,16 @@ class Dynamics(SequenceEncoder):
         'dynamics_img_x': ('', '#7A5195'),
     }
     variants = {'dynamics': {}}
-    quick = dict(n_codes=8, actions=(0, 1), n_hidden=16, film='small', max_side=32, shortest=4, longest=8, epochs=1)
+    quick = {
+        'n_codes': 8,
+        'actions': (0, 1),
+        'n_hidden': 16,
+        'film': 'small',
+        'max_side': 32,
+        'shortest': 4,
+        'longest': 8,
+        'epochs': 1,
+    }
     min_rows = 2
 
     actions: str | Sequence[int] = 'named'

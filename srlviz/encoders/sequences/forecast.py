@@ -47,7 +47,8 @@ class _Forecast(nn.Module):
         super().__init__()
         self.net = net
         self.linear = nn.Linear(n_codes, n_out)
-        self.horizon, self.pool = horizon, pool
+        self.horizon = horizon
+        self.pool = pool
 
     def predict(self, batch: Batch) -> torch.Tensor:
         """Predict the row that is `horizon` rows after the last one of each window, (B, N)."""
@@ -121,7 +122,7 @@ class Forecaster(SequenceEncoder):
         'ts_regr_convlstm_t30': {'network': 'convlstm', 'inputs': 'frames', 'horizon': 30},
         'ts_regr_convlstm_lstm_t30': {'network': 'convlstm+lstm', 'inputs': 'frames+sensors', 'horizon': 30},
     }
-    quick = dict(longest=34)
+    quick = {'longest': 34}
 
     network: str | nn.Module | Callable[[int, int], nn.Module] = 'lstm'
     horizon: int = 30

@@ -47,8 +47,12 @@ class _PatchNet(SequenceNetwork):
         self.patch = patch
         self.embed = nn.Linear(patch * n_in, width)
         self.place = nn.Embedding(-(-longest // patch), width)
-        options = dict(dim_feedforward=2 * width, dropout=0.0, activation='gelu', batch_first=True, norm_first=True)
-        self.blocks = nn.ModuleList(nn.TransformerEncoderLayer(width, heads, **options) for _ in range(layers))
+        self.blocks = nn.ModuleList()
+        for _ in range(layers):
+            block = nn.TransformerEncoderLayer(
+                width, heads, 2 * width, dropout=0.0, activation='gelu', batch_first=True, norm_first=True
+            )
+            self.blocks.append(block)
         self.linear = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, n_codes))
 
     def patches(self, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
@@ -105,7 +109,9 @@ class _MaskedModel(nn.Module):
 
     def __init__(self, net: _PatchNet, n_codes: int, n_out: int, width: int, hidden: float):
         super().__init__()
-        self.net, self.hidden, self.n_out = net, hidden, n_out
+        self.net = net
+        self.hidden = hidden
+        self.n_out = n_out
         self.code = nn.Linear(n_codes, width)
         self.place = nn.Embedding(net.place.num_embeddings, width)
         self.draw = nn.Sequential(nn.GELU(), nn.Linear(width, width), nn.GELU(), nn.Linear(width, net.patch * n_out))

@@ -78,7 +78,8 @@ class RealFrames(nn.Module):
 
     def __init__(self, net: nn.Module, chunk: int = 256):
         super().__init__()
-        self.net, self.chunk = net, chunk
+        self.net = net
+        self.chunk = chunk
 
     def forward(self, frames: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         real = frames[mask]  # (n, H, W, C)
@@ -100,7 +101,8 @@ class FrameDrawer(nn.Module):
         super().__init__()
         H, W, C = shape
         self.square = s = max(1, math.ceil(max(H, W) / max_side))
-        self.size, self.grid = (H // s, W // s, C), (math.ceil(H / s / 8), math.ceil(W / s / 8))
+        self.size = (H // s, W // s, C)
+        self.grid = (math.ceil(H / s / 8), math.ceil(W / s / 8))
         self.start = nn.Linear(n_in, n_channels * self.grid[0] * self.grid[1])
         channels = n_channels, n_channels // 2, n_channels // 4, C
         layers = []
@@ -197,7 +199,8 @@ def _joint_correlation(one: torch.Tensor, other: torch.Tensor, mask: torch.Tenso
     return (correlations(one, other, mask).sum(1) * weight).sum() / weight.sum().clamp(min=1)
 
 # %% ../../../nbs/03_encoders/sequences/09_mte.ipynb #c9f78631
-_CODES, _DRAWN = ('joint', 'sensors'), ('window', 'last')
+_CODES = ('joint', 'sensors')
+_DRAWN = ('window', 'last')
 
 
 class _MTENet(SequenceNetwork):
@@ -211,7 +214,9 @@ class _MTENet(SequenceNetwork):
 
     def __init__(self, sensors: nn.Module, film: nn.Module, n_codes: int, code: str = 'joint'):
         super().__init__()
-        self.sensors, self.film, self.code = sensors, film, code
+        self.sensors = sensors
+        self.film = film
+        self.code = code
         self.lstm = _SharedLSTM(n_codes, n_codes)
 
     def states(self, batch: Batch) -> torch.Tensor:
@@ -238,10 +243,15 @@ class _MTEModel(nn.Module):
     def __init__(self, net, drawer, n_sensors, *, pool='mean', drawn='window', draws=4, l_frames=0.5, l_corr=0.01):
         super().__init__()
         n = net.lstm.lstm.hidden_size
-        self.net, self.drawer = net, drawer
+        self.net = net
+        self.drawer = drawer
         self.lstm = _SharedLSTM(n, n)
         self.readout = nn.Linear(n, n_sensors)
-        self.pool, self.drawn, self.draws, self.l_frames, self.l_corr = pool, drawn, draws, l_frames, l_corr
+        self.pool = pool
+        self.drawn = drawn
+        self.draws = draws
+        self.l_frames = l_frames
+        self.l_corr = l_corr
 
     def unrolled(self, states: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         """Pool the states of each window, and unroll the LSTM of the decoder over its rows, (2, B, T, n_codes)."""
@@ -357,7 +367,16 @@ class MTE(SequenceEncoder):
 
     looks = {'mte': ('MTE', '#A6761D', 117)}
     variants = {'mte': {}}
-    quick = dict(n_codes=8, n_hidden=16, film='small', max_side=32, shortest=4, longest=8, epochs=1, batch_size=8)
+    quick = {
+        'n_codes': 8,
+        'n_hidden': 16,
+        'film': 'small',
+        'max_side': 32,
+        'shortest': 4,
+        'longest': 8,
+        'epochs': 1,
+        'batch_size': 8,
+    }
 
     inputs: str = 'frames+sensors'
     code: str = 'joint'

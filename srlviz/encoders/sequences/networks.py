@@ -188,7 +188,8 @@ class _CustomNet(SequenceNetwork):
 
     def __init__(self, net: nn.Module, n_codes: int):
         super().__init__()
-        self.net, self.n_codes = net, n_codes
+        self.net = net
+        self.n_codes = n_codes
 
     def forward(self, batch):
         lengths = batch.lengths

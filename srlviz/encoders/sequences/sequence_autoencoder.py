@@ -67,7 +67,9 @@ class _Autoencoder(nn.Module):
 
     def __init__(self, net: nn.Module, decoder: nn.Module, pool: str):
         super().__init__()
-        self.net, self.decoder, self.pool = net, decoder, pool
+        self.net = net
+        self.decoder = decoder
+        self.pool = pool
 
     def reconstruct(self, batch: Batch) -> torch.Tensor:
         """Reconstruct the windows of a batch, (B, T, N)."""

@@ -33,15 +33,15 @@ def _change(x):
     return np.abs(np.diff(x, axis=0)).mean(0) if len(x) > 1 else np.zeros(x.shape[1])
 
 
-STATISTICS = dict(
-    mean=lambda x: x.mean(0),
-    deviation=lambda x: x.std(0),
-    minimum=lambda x: x.min(0),
-    maximum=lambda x: x.max(0),
-    slope=_slope,
-    change=_change,
-    last=lambda x: x[-1],
-)
+STATISTICS = {
+    'mean': lambda x: x.mean(0),
+    'deviation': lambda x: x.std(0),
+    'minimum': lambda x: x.min(0),
+    'maximum': lambda x: x.max(0),
+    'slope': _slope,
+    'change': _change,
+    'last': lambda x: x[-1],
+}
 
 # %% ../../../nbs/03_encoders/sequences/11_statistics.ipynb #e5a20c08
 @dataclass(kw_only=True, repr=False, eq=False)
@@ -64,7 +64,7 @@ class WindowStatistics(Parameters):
         'window_statistics': ('statistics of windows', '#666666', 121),
         'last_row': ('last row', '#999999', 122),
     }
-    variants = {'window_statistics': {}, 'last_row': dict(statistics=('last',))}
+    variants = {'window_statistics': {}, 'last_row': {'statistics': ('last',)}}
     level = 'episode'
     inputs = 'sensors'
 
@@ -136,8 +136,8 @@ class ProjectedStatistics(WindowStatistics):
         'pca_statistics': ('PCA of statistics', '#3B8F45', 123),
         'random_statistics': ('random projection', '#6FB36B', 124),
     }
-    variants = {'pca_statistics': dict(projection='pca'), 'random_statistics': dict(projection='random')}
-    quick = dict(n_codes=8, length=10)
+    variants = {'pca_statistics': {'projection': 'pca'}, 'random_statistics': {'projection': 'random'}}
+    quick = {'n_codes': 8, 'length': 10}
 
     n_codes: int = 64
     projection: str = 'pca'

@@ -32,7 +32,8 @@ def _entropic(importance: np.ndarray) -> _DislibScore:
     "1 - entropy of the rows of a matrix"
     P = importance + _EPS
     P = P / P.sum(1, keepdims=True)
-    used, k = importance.sum(1), importance.shape[1]
+    used = importance.sum(1)
+    k = importance.shape[1]
     each = 1 + (P * np.log(P)).sum(1) / np.log(k) if k > 1 else np.full(len(P), np.nan)
     share = used / used.sum() if used.any() else np.full(len(used), 1 / len(used))
     return _DislibScore(float(each @ share), each)
@@ -113,7 +114,8 @@ def boosted_importance(
     from srlviz.core.jobs.progress import Bar
 
     names = list(getattr(y_train, 'columns', range(np.shape(y_train)[-1])))
-    y_train, y_test = np.asarray(y_train), np.asarray(y_test)
+    y_train = np.asarray(y_train)
+    y_test = np.asarray(y_test)
     _check_classes(y_train, 'training factors')
     _check_classes(y_test, 'test factors')
     constant = np.flatnonzero((y_train == y_train[:1]).all(0))
@@ -122,7 +124,8 @@ def boosted_importance(
             f"factor {names[constant[0]]!r} has one value only in the {len(y_train):,} training rows; leave it out"
         )
     rows = draw_rows(len(x_train), n_train, seed, y_train.T)
-    x_train, y_train = np.asarray(x_train, np.float32)[rows], y_train[rows]
+    x_train = np.asarray(x_train, np.float32)[rows]
+    y_train = y_train[rows]
     x_test = np.asarray(x_test, np.float32)
     importance = np.zeros((x_train.shape[1], y_train.shape[1]))
     fitted = np.empty_like(y_train)
@@ -177,7 +180,7 @@ class DCI(Answer):
         if list(accuracies) != ['test', 'train'] or list(accuracies.index) != list(self.importance):
             raise ValueError("accuracies are of other factors than importance")
 
-
+# %% ../../../nbs/06_evaluate/disentanglement/05_dci.ipynb #b465fe92
 def dci(
     codes: Mapping[str, np.ndarray],
     factors: Mapping[str, pd.DataFrame],
@@ -209,29 +212,33 @@ def dci(
     Source: see `dislib_disentanglement`.
     """
     categories = categories if isinstance(categories, str) else tuple(categories)
-    question = question_named('dci', dict(bins=bins, categories=categories, n_train=n_train))
+    question = question_named('dci', {'bins': bins, 'categories': categories, 'n_train': n_train})
     return question.answer(codes, factors, seed=seed, progress=progress, permuted=False)
 
 
 def fit_dci(question: Question, codes: Mapping, factors: Mapping, *, seed: int = 0, progress: bool = True) -> DCI:
     """Answer a `DislibDCI`; see `dci`."""
     inputs = check_inputs(codes, factors, question.categories)
-    learn, test = inputs.table['probe'], inputs.table['test']
-    y, y_test = {}, {}
+    learn = inputs.table['probe']
+    test = inputs.table['test']
+    y = {}
+    y_test = {}
     for name in inputs.names:
         if name in inputs.categories:
             values = pd.Index(pd.concat([learn[name], test[name]]).unique())
-            y[name], y_test[name] = values.get_indexer(learn[name]), values.get_indexer(test[name])
+            y[name] = values.get_indexer(learn[name])
+            y_test[name] = values.get_indexer(test[name])
         else:
             y[name] = in_bins(learn[name], question.bins)
             y_test[name] = in_bins(test[name], question.bins, of=learn[name])
-    y, y_test = pd.DataFrame(y), pd.DataFrame(y_test)
+    y = pd.DataFrame(y)
+    y_test = pd.DataFrame(y_test)
     x = inputs.x
     R, learned, tested, _ = boosted_importance(
         x['probe'], y, x['test'], y_test, seed, progress, n_train=question.n_train
     )
     R = pd.DataFrame(R, columns=inputs.names)
-    accuracies = pd.DataFrame(dict(test=tested, train=learned), inputs.names)
+    accuracies = pd.DataFrame({'test': tested, 'train': learned}, inputs.names)
     none = test.iloc[:, :0]
-    about = dict(n_codes=len(R), norm='none', protocol='dci', seed=int(seed))
-    return DCI(question, none, none, dict(importance=R, accuracies=accuracies), about)
+    about = {'n_codes': len(R), 'norm': 'none', 'protocol': 'dci', 'seed': int(seed)}
+    return DCI(question, none, none, {'importance': R, 'accuracies': accuracies}, about)

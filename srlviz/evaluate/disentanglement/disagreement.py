@@ -33,7 +33,7 @@ def _probe(q: AlignedCodes, seed: int, progress: bool) -> pd.Series:
     names = list(q.categories)
     values = {k: pd.Index(pd.concat([t[k] for t in q.table.values()]).unique()) for k in names}
     y = {s: pd.DataFrame({k: values[k].get_indexer(t[k]) for k in names}, index=t.index) for s, t in q.table.items()}
-    how = dict(n_classes=None, protocol='fixed', lr=0.01)  # 3e-4 would need tens of thousands of rows
+    how = {'n_classes': None, 'protocol': 'fixed', 'lr': 0.01}  # 3e-4 would need tens of thousands of rows
     result = linear_probe(q.x, y, **how, seed=seed, progress=progress)
     return (result.truth == result.predicted).mean()
 
@@ -48,7 +48,9 @@ def _rows(metric: str, by: str, overall: float, each: pd.Series | None = None, b
 
 
 def _of_qedr(r: QEDR) -> list[tuple]:
-    D, C, I = r.disentanglement, r.completeness, r.informativeness
+    D = r.disentanglement
+    C = r.completeness
+    I = r.informativeness
     return [
         *_rows('disentanglement', r.regressor, D.overall),
         *_rows('completeness', r.regressor, C.overall, C.per_factor),
@@ -104,7 +106,7 @@ def compare_metrics(
     for odd in odd_data(codes, factors):
         warn(odd['words'])  # a table has no answer to keep them
     mig = mutual_information_gap(codes, factors, bins, categories=categories)
-    options = dict(categories=categories, seed=seed, progress=progress)
+    options = {'categories': categories, 'seed': seed, 'progress': progress}
     rows = _of_qedr(qedr(codes, factors, 'lasso', alpha, **options, permuted=False))
     rows += _of_qedr(qedr(codes, factors, 'forest', **options, permuted=False))
     if boosting:
@@ -143,13 +145,15 @@ def metric_table(tables: Mapping[str, pd.DataFrame], factor: str = ALL) -> pd.Da
     ------
     ValueError : no encoder, another kind of table, a factor that no metric of it has
     """
-    parts, better = {}, {}
+    parts = {}
+    better = {}
     for name, t in tables.items():
         if not isinstance(t, pd.DataFrame) or not set(COLUMNS) <= set(t):
             raise ValueError(f"the table of {name!r} is not from compare_metrics; got {type(t).__name__}")
         t = t[t['factor'] == factor]
         t = t.set_index(t['metric'] + ', ' + t['by'])
-        parts[name], better = t['value'], better | t['better'].to_dict()
+        parts[name] = t['value']
+        better = better | t['better'].to_dict()
     if not better:
         raise ValueError(f"no metric of the factor {factor!r} in {len(parts)} tables; {ALL!r} is the summary")
     wide = pd.DataFrame(parts).reindex(list(better)).dropna()
@@ -171,5 +175,5 @@ def rank_agreement(tables: Mapping[str, pd.DataFrame], factor: str = ALL) -> pd.
     if len(tables) < 2:
         raise ValueError(f"tables must be of at least two encoders; got {len(tables)}")
     wide = metric_table(tables, factor)
-    values = wide.drop(columns='better').mul(wide['better'].map(dict(higher=1, lower=-1)), axis=0)
+    values = wide.drop(columns='better').mul(wide['better'].map({'higher': 1, 'lower': -1}), axis=0)
     return values.T.corr('spearman')

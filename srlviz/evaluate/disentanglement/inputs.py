@@ -60,17 +60,6 @@ def _as_codes(s: str, x) -> np.ndarray:
     return x
 
 
-def _codes_of(codes: Mapping, names: Sequence[str]) -> dict[str, np.ndarray]:
-    "Codes of each split as arrays; all must have the width of 'probe', and tables the same columns"
-    arrays = {s: _as_codes(s, codes[s]) for s in names}
-    for s, x in arrays.items():
-        columns = [list(getattr(codes[k], 'columns', ())) for k in ('probe', s)]
-        if x.shape[1] != arrays['probe'].shape[1] or columns[0] != columns[1]:
-            got = f"{columns[1] or x.shape}, those of 'probe' {columns[0] or arrays['probe'].shape}"
-            raise ValueError(f"codes of split {s!r} are {got}; give the same codes in the same order")
-    return arrays
-
-
 def _standardised(codes: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     "Standardize by 'probe', in float64; constant codes are 0"
     reference = codes['probe'].astype(np.float64)
@@ -93,12 +82,10 @@ def _as_table(s: str, f) -> pd.DataFrame:
     wrong = [k for k in f if k in _RESERVED] + f.columns[f.columns.duplicated()].tolist()
     if wrong:
         raise ValueError(f"names of factors must be unique, and not 'mean' or '(all)'; got {wrong[0]!r}")
-    return f.apply(_plain_column) if len(f.columns) else f
-
-
-def _plain_column(column: pd.Series) -> pd.Series:
-    "Convert a pandas categorical to the type of its values"
-    return column.astype(column.cat.categories.dtype) if isinstance(column.dtype, pd.CategoricalDtype) else column
+    for k, column in f.items():
+        if isinstance(column.dtype, pd.CategoricalDtype):  # as numbers or text, the type of its values
+            f[k] = column.astype(column.cat.categories.dtype)
+    return f
 
 
 def _categories(table: pd.DataFrame, requested: Sequence[str]) -> tuple[str, ...]:
@@ -140,6 +127,19 @@ def category_names(recording: Recording) -> tuple[str, ...]:
     return tuple(f.name for f in recording.factors if f.kind == 'categorical')
 
 # %% ../../../nbs/06_evaluate/disentanglement/03_inputs.ipynb #25ab8828
+def _constant(tables: Mapping[str, pd.DataFrame], classes: Sequence[str], dtypes: Mapping) -> tuple[str, ...]:
+    "Names of the factors that are constant in 'probe' or in 'test'"
+    probe = tables['probe']
+    unique = [k for k in classes if len(probe[k].unique()) >= len(probe)]
+    if unique and len(probe) > 2:
+        raise ValueError(f"the category {unique[0]!r} has a different value in each row; it may be a name or a number")
+
+    constant = tuple(k for k in probe if is_constant(probe[k], dtypes[k]) or is_constant(tables['test'][k], dtypes[k]))
+    if len(constant) == len(probe.columns):
+        raise InsufficientData(f"no factor varies in 'probe' and in 'test'; got {', '.join(constant) or 'none'}")
+    return constant
+
+# %% ../../../nbs/06_evaluate/disentanglement/03_inputs.ipynb #42d8d4a9
 @dataclass(frozen=True)
 class AlignedCodes:
     """Matching codes and factors, from `check_inputs`.
@@ -200,7 +200,12 @@ def check_inputs(
     """
     _check_mapping(codes, factors, splits)
     names = [s for s in SPLITS if s in codes and s in factors]
-    arrays = _codes_of(codes, names)
+    arrays = {s: _as_codes(s, codes[s]) for s in names}
+    for s, x in arrays.items():
+        columns_of_probe, columns = (list(getattr(codes[k], 'columns', ())) for k in ('probe', s))
+        if x.shape[1] != arrays['probe'].shape[1] or columns != columns_of_probe:
+            got = f"{columns or x.shape}, those of 'probe' {columns_of_probe or arrays['probe'].shape}"
+            raise ValueError(f"codes of split {s!r} are {got}; give the same codes in the same order")
     tables = {s: _as_table(s, factors[s]) for s in names}
     first = tables['probe']
     classes = _categories(first, categories)
@@ -219,30 +224,13 @@ def check_inputs(
             f"{n} rows of 'probe' are too few for {n_codes} codes; record more, or use an encoder of fewer codes"
         )
     constant = _constant(tables, classes, {k: np.asarray(c).dtype for k, c in first.items()})
-    return _as_inputs(arrays, tables, classes, constant)
-
-
-def _constant(tables: Mapping[str, pd.DataFrame], classes: Sequence[str], dtypes: Mapping) -> tuple[str, ...]:
-    "Names of the factors that are constant in 'probe' or in 'test'"
-    probe = tables['probe']
-    unique = [k for k in classes if len(probe[k].unique()) >= len(probe)]
-    if unique and len(probe) > 2:
-        raise ValueError(f"the category {unique[0]!r} has a different value in each row; it may be a name or a number")
-
-    constant = tuple(k for k in probe if is_constant(probe[k], dtypes[k]) or is_constant(tables['test'][k], dtypes[k]))
-    if len(constant) == len(probe.columns):
-        raise InsufficientData(f"no factor varies in 'probe' and in 'test'; got {', '.join(constant) or 'none'}")
-    return constant
-
-
-def _as_inputs(arrays, tables, classes, constant) -> AlignedCodes:
-    table = {s: f.drop(columns=list(constant)) for s, f in tables.items()}
-    numbers = table['probe'][[k for k in table['probe'] if k not in classes]].astype(np.float64)
+    tables = {s: f.drop(columns=list(constant)) for s, f in tables.items()}
+    numbers = tables['probe'][[k for k in tables['probe'] if k not in classes]].astype(np.float64)
     values = np.ascontiguousarray(numbers)  # sums must round as the reference's: trees break ties by the last digit
-    mean, std = (pd.Series(v, numbers.columns) for v in (values.mean(0), values.std(0)))
-    return AlignedCodes(
-        _standardised(arrays), table, mean, std, tuple(k for k in classes if k not in constant), constant
-    )
+    mean = pd.Series(values.mean(0), numbers.columns)
+    std = pd.Series(values.std(0), numbers.columns)
+    categories = tuple(k for k in classes if k not in constant)
+    return AlignedCodes(_standardised(arrays), tables, mean, std, categories, constant)
 
 # %% ../../../nbs/06_evaluate/disentanglement/03_inputs.ipynb #ff30c8df
 def bin_factors(q: AlignedCodes, bins: int = 20) -> AlignedCodes:

@@ -42,14 +42,6 @@ def _weighted_triangle(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> tuple[np.
     return rows[:, : x.shape[1]], rows[:, x.shape[1] :], int(n)
 
 # %% ../../../nbs/06_evaluate/disentanglement/08_qedr_intervals.ipynb #e8be20b1
-def _varying_factors(y: np.ndarray, places: Mapping, q: AlignedCodes) -> list[str]:
-    "The factors that vary in a resample, whose columns are not 0"
-    varies = dict(zip(q.numbers, y.any(0)))
-    for name, (place, _) in places.items():
-        varies[name] = y[:, place].any()
-    return [k for k in q.names if varies[k]]
-
-
 def _refit(q: AlignedCodes, result: QEDR, draws: Draws, progress: bool) -> pd.DataFrame:
     "D and C, overall and of factors, of each resample; NaN for a factor that is constant in it"
     columns, places = lasso_columns(q)
@@ -57,7 +49,11 @@ def _refit(q: AlignedCodes, result: QEDR, draws: Draws, progress: bool) -> pd.Da
     for counts in Bar(draws.counts.astype(int), desc='refitting', unit='resample', disable=not progress):
         small = _weighted_triangle(q.x['probe'], columns, counts[draws.unit])
         importance = lasso_importance(lasso_weights(small, result.alpha, result.question.tol), places, q)[0]
-        varying = _varying_factors(small[1], places, q)
+        y = small[1]
+        varies = dict(zip(q.numbers, y.any(0)))  # columns of a factor that is constant in this resample are 0
+        for name, (place, _) in places.items():
+            varies[name] = y[:, place].any()
+        varying = [k for k in q.names if varies[k]]
         each = completeness(importance).per_factor[varying]
         importance = importance[varying] if varying else importance
         row = {('disentanglement', 'mean'): disentanglement(importance).overall}
@@ -107,8 +103,7 @@ def refit_intervals(
         raise ValueError(f"the result has {len(result.truth)} test rows and compat={result.compat!r}; call qedr again")
     if 'episode' not in q.table['probe'].index.names:
         raise ValueError("rows of 'probe' name no episodes; index the factors by (episode, t), as align does")
-    options = dict(confidence_level=confidence_level, n_resamples=n_resamples, seed=seed)
-    errors = result.interval('informativeness', **options)
+    errors = result.interval('informativeness', confidence_level=confidence_level, n_resamples=n_resamples, seed=seed)
     errors = errors.assign(metric='informativeness', bias=0.0, over='test episodes')[_COLUMNS]
     if result.regressor != 'lasso':
         return errors
@@ -132,5 +127,14 @@ def _refit_bounds(result: QEDR, refits: pd.DataFrame, confidence_level: float, n
     metrics, targets = zip(*refits)
     low, high = low.clip(0, 1), high.clip(0, 1)  # D and C lie there by definition
     return pd.DataFrame(
-        dict(metric=metrics, target=targets, value=values, low=low, high=high, bias=bias, over='refits', n=n)
+        {
+            'metric': metrics,
+            'target': targets,
+            'value': values,
+            'low': low,
+            'high': high,
+            'bias': bias,
+            'over': 'refits',
+            'n': n,
+        }
     )

@@ -81,7 +81,8 @@ def xeval_linear(
     if not alpha >= 0:
         raise ValueError(f"alpha must be 0 or more; got {alpha}")
     x, y, xt, yt = _check_arrays(x_train=x_train, y_train=y_train, x_test=x_test, y_test=y_test)
-    errors, shuffled = [], torch.Generator().manual_seed(seed)
+    errors = []
+    shuffled = torch.Generator().manual_seed(seed)
     with seeded(seed), threads(1):
         linear = torch.nn.Linear(x.shape[1], y.shape[1])
         adam = torch.optim.Adam(linear.parameters(), lr=lr)
@@ -137,6 +138,7 @@ def xeval_scores(weights: np.ndarray) -> XevalScores:
         raise ValueError(
             f"weights are (n_factors, n_codes), finite, with two of each at least; got the shape {R.shape}"
         )
-    per_factor, per_code = _entropic(R), _entropic(R.T)
+    per_factor = _entropic(R)
+    per_code = _entropic(R.T)
     share = R.sum(1) / (R.sum() + _EPS)
     return XevalScores(float(per_factor @ share), float(per_code.mean()), per_factor, per_code)

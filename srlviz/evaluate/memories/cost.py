@@ -24,7 +24,8 @@ def _mean_interval(values) -> tuple[float, float, float]:
     from scipy.stats import t
 
     values = np.asarray(values, float)
-    mean, n = values.mean(), len(values)
+    mean = values.mean()
+    n = len(values)
     half = t.ppf(0.975, n - 1) * values.std(ddof=1) / np.sqrt(n) if n >= MIN_UNITS else np.nan
     return float(mean), float(mean - half), float(mean + half)
 
@@ -128,7 +129,8 @@ def profile_memory(
     """
     if min(batch, length, runs) < 1:
         raise ValueError(f"batch, length and runs are at least 1, got {batch}, {length} and {runs}")
-    device, name = pick_device(device), name or type(memory).__name__
+    device = pick_device(device)
+    name = name or type(memory).__name__
     memory = deepcopy(memory).to(device=device, dtype=dtype).train()
     x = torch.randn(batch, length, memory.n_in, generator=torch.Generator().manual_seed(seed)).to(
         device=device, dtype=dtype
@@ -170,7 +172,8 @@ def _training_step(memory, x):
 
 def _acting_step(memory, x, batch):
     "A function that runs one step for a batch, without gradients."
-    now, starts = x[:1, :1].expand(batch, 1, -1).contiguous(), torch.zeros(batch, 1, dtype=torch.bool, device=x.device)
+    now = x[:1, :1].expand(batch, 1, -1).contiguous()
+    starts = torch.zeros(batch, 1, dtype=torch.bool, device=x.device)
     state = memory.initial_state(batch)
 
     @torch.no_grad()

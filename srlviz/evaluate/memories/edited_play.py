@@ -109,7 +109,7 @@ class _Reading:
         return KINDS[kind](self.directions, memory[None], own, to, rng)[0]
 
 # %% ../../../nbs/06_evaluate/memories/04_edited_play.ipynb #0ebbd989
-_SIGNS = dict(spades='♠', diamonds='♦', clubs='♣', hearts='♥')
+_SIGNS = {'spades': '♠', 'diamonds': '♦', 'clubs': '♣', 'hearts': '♥'}
 _MAX_SIGN = 4  # characters
 
 
@@ -253,7 +253,8 @@ class _Probes:
             used &= values >= 0  # -1: there is none yet
         rows = np.flatnonzero(used)
         is_fit = episode[rows] < self.episodes
-        fit, test = rows[is_fit], rows[~is_fit]
+        fit = rows[is_fit]
+        test = rows[~is_fit]
         if len(np.unique(values[fit])) < 2 or not len(test):
             return f'{factor} is constant in the episodes that this agent plays'
         is_number = due is None and (values.dtype.kind == 'f' or len(np.unique(values[fit])) > _MAX_CLASSES)
@@ -470,7 +471,10 @@ class EditedPlay:
             envs = player.make(num_envs=1)
             obs = envs.restore(start)
             records = [envs.snapshot()]
-            before, states, params, actions = [], [], [], []
+            before = []
+            states = []
+            params = []
+            actions = []
             for t in range(player.task.max_steps):
                 param, memory = player.decide(obs, memory)
                 before.append(memory[0])

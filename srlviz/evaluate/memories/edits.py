@@ -57,7 +57,8 @@ class _NumberMeans:
 
     def __init__(self, codes: np.ndarray, values: np.ndarray):
         self.values = np.unique(values)
-        self.centre, self.mean = values.mean(), codes.mean(0)
+        self.centre = values.mean()
+        self.mean = codes.mean(0)
         deviation = values - self.centre
         self.slope = deviation @ (codes - self.mean) / (deviation @ deviation)
         self.basis = _basis(self.slope[None])
@@ -85,7 +86,8 @@ class ClassProbe:
         from sklearn.linear_model import LogisticRegression
 
         self.values = np.unique(values)
-        self.mean, self.std = codes.mean(0), codes.std(0) + 1e-6
+        self.mean = codes.mean(0)
+        self.std = codes.std(0) + 1e-6
         self.model = LogisticRegression(C=0.1, max_iter=500).fit((codes - self.mean) / self.std, values)
         w = self.model.coef_
         self.weights = np.concatenate([-w, w]) / 2 if len(self.values) == 2 else w  # (n_values, n_codes)
@@ -114,7 +116,8 @@ class NumberProbe:
     def __init__(self, codes: np.ndarray, values: np.ndarray):
         from sklearn.linear_model import Ridge
 
-        self.mean, self.std = codes.mean(0), codes.std(0) + 1e-6
+        self.mean = codes.mean(0)
+        self.std = codes.std(0) + 1e-6
         self.model = Ridge(alpha=10.0).fit((codes - self.mean) / self.std, values)
 
     def predict(self, codes: np.ndarray) -> np.ndarray:
@@ -137,7 +140,9 @@ class Directions:
     """
 
     def __init__(self, codes: np.ndarray, values: np.ndarray, is_number: bool = False):
-        self.codes, self.values, self.is_number = codes, values, is_number
+        self.codes = codes
+        self.values = values
+        self.is_number = is_number
         self.probe = (NumberProbe if is_number else ClassProbe)(codes, values)
         self.means = (_NumberMeans if is_number else _ClassMeans)(codes, values)
 
@@ -262,7 +267,8 @@ class BatchPlayer:
         name = task_name(task)
         if name is None:
             raise ValueError(f"edits need one of srlviz's tasks, whose episodes resume from any row; got {task!r:.80}")
-        self.network, self.name = network, name
+        self.network = network
+        self.name = name
         self.make = partial(gymnasium.make_vec, f'srlviz/{name}-v0', flat=True, copy=True, **parameters or {})
         env = self.make(num_envs=1)
         self.task = env.task
@@ -381,8 +387,10 @@ class BatchPlayer:
         memories (M, n_codes) after that row, and records (M,) at it
         """
         envs = self.make(num_envs=len(start))
-        obs, memory = envs.restore(start), self.first(len(start))
-        memories, records = np.zeros_like(memory), start.copy()
+        obs = envs.restore(start)
+        memory = self.first(len(start))
+        memories = np.zeros_like(memory)
+        records = start.copy()
         for t in range(rows.max() + 1):
             is_here = rows == t
             records[is_here] = envs.records[is_here]

@@ -39,7 +39,7 @@ def _mean_returns(scores: pd.DataFrame, metric: str, both: bool = True) -> pd.Da
     if both and not (df['inputs'] == 'state').any():
         raise ValueError("no row has inputs 'state': without an agent that sees the hidden state there is no gap")
     by = df.groupby(['task', 'method', 'inputs'], sort=False, observed=True)['value']
-    return pd.DataFrame(dict(mean=by.mean(), error=by.var(ddof=1) / by.size()))
+    return pd.DataFrame({'mean': by.mean(), 'error': by.var(ddof=1) / by.size()})
 
 
 def _oracles(scores: pd.DataFrame) -> dict[str, float]:
@@ -222,14 +222,13 @@ def mean_closed(
     found = _on_common_tasks(known, kept)
     if found.empty:
         raise ValueError('no task has a gap and every method')
-    interval = dict(confidence_level=confidence_level, n_resamples=n_resamples, seed=seed)
-    table = _mean_share(found, 'closed', **interval).rename(columns=dict(value='closed'))
+    table = _mean_share(found, 'closed', confidence_level, n_resamples, seed).rename(columns={'value': 'closed'})
     by = found.assign(gain=found['value'] - found['blind']).groupby('method', sort=False, observed=True)
     table['pooled'] = by['gain'].sum() / by['gap'].sum()
     table['twin'] = by['twin'].agg(lambda twins: ', '.join(sorted(set(twins))))
     names = ['of_oracle', 'of_oracle_low', 'of_oracle_high', 'oracle_tasks']
     ways = _on_common_tasks(closed.dropna(subset='of_oracle'), kept)
-    table[names] = _mean_share(ways, 'of_oracle', **interval).reindex(table.index)
+    table[names] = _mean_share(ways, 'of_oracle', confidence_level, n_resamples, seed).reindex(table.index)
     table['oracle_tasks'] = table['oracle_tasks'].fillna(0).astype(int)
     table = table.reset_index()[['method', 'closed', 'low', 'high', 'pooled', 'tasks', 'twin', *names]]
     table = table.sort_values('closed', ascending=False, kind='stable', ignore_index=True)
@@ -262,7 +261,8 @@ def _gaussian_variation(mean_a, log_a, mean_b, log_b):
     def phi(z):
         return 0.5 * (1 + torch.erf(z / 2**0.5))
 
-    a, b = log_a.exp(), log_b.exp()
+    a = log_a.exp()
+    b = log_b.exp()
     equal = (log_a - log_b).abs() < 1e-3
     with_equal_std = 2 * phi((mean_a - mean_b).abs() / (a + b)) - 1
     b = torch.where(equal, 2 * a, b)  # any value: `with_equal_std` is taken there
@@ -290,7 +290,8 @@ def action_distance(kind, one: torch.Tensor, other: torch.Tensor) -> torch.Tenso
     -------
     (...,); for actions with several parts an upper bound, see above
     """
-    one, other = one.double(), other.double()
+    one = one.double()
+    other = other.double()
     if hasattr(kind, 'sizes'):
         pairs = zip(one.split(kind.sizes, -1), other.split(kind.sizes, -1))
         each = [(a.softmax(-1) - b.softmax(-1)).abs().sum(-1) / 2 for a, b in pairs]
@@ -311,18 +312,6 @@ def _observation_space(player, space: spaces.Space | None) -> spaces.Space | Non
         return space
     own_space = getattr(player, 'plain', None)
     return own_space if own_space is not None else getattr(getattr(player, 'reader', None), 'plain', None)
-
-
-def _replacement(kind, space, rows: list[np.ndarray], i: int, k: int, rng: np.random.Generator) -> np.ndarray:
-    "Replacement of the first k observations of episode i, (k, n)"
-    if callable(kind):
-        return np.asarray(kind(rng, k), np.float32)
-    if kind == 'episode':
-        other = rows[(i + rng.integers(1, len(rows))) % len(rows)]
-        n_columns = other.shape[1] if space is None else spaces.flatdim(space)
-        return other[:k, :n_columns]
-    space.seed(int(rng.integers(2**31)))
-    return np.stack([spaces.flatten(space, space.sample()) for _ in range(k)]).astype(np.float32)
 
 
 def contaminate(
@@ -358,7 +347,16 @@ def contaminate(
     space = deepcopy(space)
     contaminated = []
     for i, row in enumerate(rows):
-        replacement = _replacement(kind, space, rows, i, k, np.random.default_rng([seed, i]))
+        rng = np.random.default_rng([seed, i])
+        if callable(kind):
+            replacement = np.asarray(kind(rng, k), np.float32)
+        elif kind == 'episode':
+            other = rows[(i + rng.integers(1, len(rows))) % len(rows)]
+            replacement = other[:k, : other.shape[1] if space is None else spaces.flatdim(space)]
+        else:
+            space.seed(int(rng.integers(2**31)))
+            drawn = [spaces.flatten(space, space.sample()) for _ in range(k)]
+            replacement = np.stack(drawn).astype(np.float32)
         row = row.copy()
         row[:k, : replacement.shape[1]] = replacement
         contaminated.append(row)
@@ -401,10 +399,27 @@ def _distances(player, clean: _Outputs, disturbed: _Outputs, i: int) -> dict[str
     length = np.linalg.norm(state, axis=1)
     distance = np.linalg.norm(disturbed.states[i] - state, axis=1) / np.where(length > 0, length, 1)
     if clean.params is None:
-        return dict(state=distance)
+        return {'state': distance}
     policy = action_distance(player.acting.kind, clean.params[i, :n], disturbed.params[i, :n]).numpy()
     value = (clean.values - disturbed.values)[i, :n].abs().numpy()
-    return dict(policy=policy, value=value, state=distance)
+    return {'policy': policy, 'value': value, 'state': distance}
+
+# %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #48b41bb6
+def _quartiles(quantity: str, distances: list[np.ndarray]) -> pd.DataFrame:
+    "Quartiles over episodes of different lengths, (T,) each, at each step"
+    table = np.full((len(distances), max(map(len, distances))), np.nan)
+    for row, d in zip(table, distances):
+        row[: len(d)] = d
+    low, median, high = np.nanquantile(table, [0.25, 0.5, 0.75], axis=0)
+    columns = {
+        'quantity': quantity,
+        't': np.arange(table.shape[1]),
+        'median': median,
+        'low': low,
+        'high': high,
+        'episodes': (~np.isnan(table)).sum(0),
+    }
+    return pd.DataFrame(columns)
 
 
 def contamination(
@@ -448,17 +463,7 @@ def contamination(
                 distances.setdefault(quantity, []).append(distance[k:])
     return pd.concat([_quartiles(q, d) for q, d in distances.items()], ignore_index=True)
 
-
-def _quartiles(quantity: str, distances: list[np.ndarray]) -> pd.DataFrame:
-    "Quartiles over episodes of different lengths, (T,) each, at each step"
-    table = np.full((len(distances), max(map(len, distances))), np.nan)
-    for row, d in zip(table, distances):
-        row[: len(d)] = d
-    low, median, high = np.nanquantile(table, [0.25, 0.5, 0.75], axis=0)
-    columns = dict(t=np.arange(table.shape[1]), median=median, low=low, high=high, episodes=(~np.isnan(table)).sum(0))
-    return pd.DataFrame(dict(quantity=quantity) | columns)
-
-
+# %% ../../../nbs/06_evaluate/memories/02_memory_use.ipynb #8750f7a4
 def half_life(table: pd.DataFrame, min_disturbance: float = 0.02) -> pd.Series:
     """Find the number of steps after which half of the disturbance is gone, for each quantity of `contamination`.
 
@@ -762,7 +767,7 @@ def memory_bias(scores: pd.DataFrame, metric: str = 'mmer', blind: str = 'MLP') 
     if blind not in methods:
         raise unknown('method', blind, methods)
     runs_with_state = runs.xs('state', level='inputs')
-    unmeasured = pd.Series(dict(mean=np.nan, error=np.nan))
+    unmeasured = pd.Series({'mean': np.nan, 'error': np.nan})
     rows = []
     for task, method in runs.index.droplevel('inputs').unique():
         missing = [m for m in dict.fromkeys([method, blind]) if (task, m) not in runs_with_state.index]

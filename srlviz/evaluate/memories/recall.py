@@ -22,7 +22,9 @@ from ...core.names import unknown
 from ...core.training import seeded, threads, train
 
 # %% ../../../nbs/06_evaluate/memories/00_recall.ipynb #2482eeee
-N_TOKENS, RECALL_TASKS, _DELAYS = 8, ('first', 'copy', 'selective', 'count'), (1, 2, 4, 8, 16, 32)
+N_TOKENS = 8
+RECALL_TASKS = ('first', 'copy', 'selective', 'count')
+_DELAYS = (1, 2, 4, 8, 16, 32)
 
 
 class RecallBatch(NamedTuple):
@@ -58,7 +60,8 @@ def recall_batch(task: str, delays: Sequence[int] = _DELAYS, batch: int = 64, *,
     if task == 'count':
         return RecallBatch(torch.zeros_like(tokens), marks, marks.cumsum(1)[..., None])
     if task == 'copy':
-        return RecallBatch(tokens, torch.zeros_like(marks), torch.stack([_earlier(tokens, k) for k in delays], 2))
+        earlier = [F.pad(tokens, (k, 0), value=-1)[:, :T] for k in delays]  # the token k steps ago
+        return RecallBatch(tokens, torch.zeros_like(marks), torch.stack(earlier, 2))
     return RecallBatch(tokens, marks, _marked_earlier(tokens, marks, delays))
 
 
@@ -70,11 +73,6 @@ def check_delays(delays) -> tuple[int, ...]:
     if not values or any(int(d) != d or d < 0 for d in values) or any(a >= b for a, b in zip(values, values[1:])):
         raise ValueError(f"delays are whole numbers from 0 on, each greater than the one before, got {values}")
     return tuple(int(d) for d in values)
-
-
-def _earlier(tokens, k):
-    "The token k steps ago."
-    return F.pad(tokens, (k, 0), value=-1)[:, : tokens.shape[1]]
 
 
 def _marked_earlier(tokens, marks, delays):
@@ -105,7 +103,9 @@ class _RecallModel(nn.Module):
 
     def __init__(self, memory_class, n_hidden, n_questions, n_answers):
         super().__init__()
-        self.embed, self.mark, self.act = nn.Embedding(N_TOKENS, n_hidden), nn.Linear(1, n_hidden), nn.LeakyReLU()
+        self.embed = nn.Embedding(N_TOKENS, n_hidden)
+        self.mark = nn.Linear(1, n_hidden)
+        self.act = nn.LeakyReLU()
         self.memory = memory_class(n_hidden, n_hidden)
         self.read = nn.Linear(self.memory.n_out, n_questions * n_answers)
         self.shape = n_questions, n_answers
@@ -152,7 +152,8 @@ class _Batches:
     "Batches that are drawn when they are needed."
 
     def __init__(self, n, draw):
-        self.n, self.draw = n, draw
+        self.n = n
+        self.draw = draw
 
     def __len__(self):
         return self.n
@@ -209,7 +210,7 @@ def recall_test(
 
     if task not in RECALL_TASKS:
         raise unknown('recall task', task, RECALL_TASKS)
-    for argument, value in dict(steps=steps, batch=batch, test=test).items():
+    for argument, value in {'steps': steps, 'batch': batch, 'test': test}.items():
         check_whole(value, argument, 1)
     delays = check_delays(delays)
     start = time.perf_counter()
@@ -233,7 +234,7 @@ def recall_test(
         with torch.no_grad():
             predicted = model(episodes).argmax(-1)
     seconds = time.perf_counter() - start
-    table = pd.DataFrame(dict(model=name, task=task, delay=delays))
+    table = pd.DataFrame({'model': name, 'task': task, 'delay': delays})
     table['accuracy'] = _accuracy(task, delays, episodes.answers, predicted)
     table['chance'] = [chance_level(task, d) for d in delays]
     truth = _items(task, delays, episodes.answers)

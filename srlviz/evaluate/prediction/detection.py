@@ -25,7 +25,8 @@ def check_detection(present: Sequence, predicted: Sequence) -> tuple[np.ndarray,
     ------
     ValueError : arrays of different shapes, empty, or not finite
     """
-    present, predicted = np.asarray(present, bool), np.asarray(predicted, float)
+    present = np.asarray(present, bool)
+    predicted = np.asarray(predicted, float)
     if present.ndim != 1 or present.shape != predicted.shape or not len(predicted):
         raise ValueError(f"present and predicted must both be (n,); got {present.shape} and {predicted.shape}")
     if not np.isfinite(predicted).all():
@@ -57,13 +58,13 @@ def detection_curves(present: Sequence, predicted: Sequence, max_points: int = _
     present, predicted = check_detection(present, predicted)
     if present.all() or not present.any():
         nan = [np.nan, np.nan]
-        empty = pd.DataFrame(dict(alarms=nan, found=nan, threshold=nan, precision=nan))
+        empty = pd.DataFrame({'alarms': nan, 'found': nan, 'threshold': nan, 'precision': nan})
         return DetectionCurves(empty, empty, np.nan, np.nan, float(present.mean()))
     alarms, found, at = roc_curve(present, predicted)
-    roc = _thinned(pd.DataFrame(dict(alarms=alarms, found=found, threshold=at)), max_points)
+    roc = _thinned(pd.DataFrame({'alarms': alarms, 'found': found, 'threshold': at}), max_points)
     precision, recall, at = precision_recall_curve(present, predicted)
     # the last point has no threshold
-    curve = pd.DataFrame(dict(found=recall, precision=precision, threshold=np.r_[at, np.inf]))
+    curve = pd.DataFrame({'found': recall, 'precision': precision, 'threshold': np.r_[at, np.inf]})
     auroc = float(roc_auc_score(present, predicted))
     average = float(average_precision_score(present, predicted))
     return DetectionCurves(roc, _thinned(curve, max_points), auroc, average, float(present.mean()))
@@ -145,7 +146,7 @@ def nearest_windows(present: Sequence, predicted: Sequence, threshold: float) ->
     kinds = np.array([['quiet', 'false alarm'], ['miss', 'found']], object)
     kind = kinds[present.astype(int), (predicted >= threshold).astype(int)]
     distance = np.abs(predicted - threshold)
-    table = pd.DataFrame(dict(window=np.arange(len(predicted)), kind=kind, predicted=predicted, by=distance))
+    table = pd.DataFrame({'window': np.arange(len(predicted)), 'kind': kind, 'predicted': predicted, 'by': distance})
     return table.sort_values('by', kind='stable', ignore_index=True)
 
 
@@ -168,12 +169,13 @@ def calibration_table(truth: Sequence[float], predicted: Sequence[float], bins: 
     -------
     DataFrame : predicted, true, low, high (the mean of the truth and two of its standard errors), n
     """
-    truth, predicted = np.asarray(truth, float), np.asarray(predicted, float)
+    truth = np.asarray(truth, float)
+    predicted = np.asarray(predicted, float)
     if truth.shape != predicted.shape or truth.ndim != 1 or not len(predicted):
         raise ValueError(f"truth and predicted must both be (n,); got {truth.shape} and {predicted.shape}")
     edges = np.unique(np.quantile(predicted, np.linspace(0, 1, bins + 1)))
     bin_ = np.digitize(predicted, edges[1:-1]) if len(edges) > 2 else np.zeros(len(predicted), int)
-    by = pd.DataFrame(dict(bin=bin_, predicted=predicted, true=truth)).groupby('bin')
+    by = pd.DataFrame({'bin': bin_, 'predicted': predicted, 'true': truth}).groupby('bin')
     table = by.mean().assign(n=by.size())
     error = 2 * (by['true'].std().fillna(0) / np.sqrt(table['n']))
     return table.assign(low=table['true'] - error, high=table['true'] + error).reset_index(drop=True)

@@ -28,7 +28,8 @@ def confusion(truth, predicted, max_values: int = 40) -> Confusion:
     truth, predicted : (N,) values of the same steps, whole numbers
     max_values : if more values occur, they are put in at most this many bins of equal width
     """
-    truth, predicted = np.asarray(truth), np.asarray(predicted)
+    truth = np.asarray(truth)
+    predicted = np.asarray(predicted)
     if truth.shape != predicted.shape or truth.ndim != 1:
         raise ValueError(f"truth and predicted are (N,) of one length, got {truth.shape} and {predicted.shape}")
     if not len(truth):

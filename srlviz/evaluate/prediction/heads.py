@@ -20,7 +20,8 @@ from ...core.training import pick_device, seeded, train
 from .linear import ALPHAS, RidgePath
 
 # %% ../../../nbs/06_evaluate/prediction/01_heads.ipynb #9d00d48e
-SELECT, NORMS = {'valid': 'valid', 'xeval': 'test'}, ('standardize', 'none')
+SELECT = {'valid': 'valid', 'xeval': 'test'}
+NORMS = ('standardize', 'none')
 
 
 def _known_rows(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -47,7 +48,8 @@ def three_layers(n_codes: int, n_out: int, n_hidden: int = 1024) -> nn.Sequentia
 def _mlp(x, y, select, *, seed, n_hidden, epochs, patience, batch_size, device, progress, label, **_):
     device = pick_device(device)
     tensors = {s: tuple(torch.from_numpy(a).to(device) for a in _known_rows(x[s], y[s])) for s in ('probe', select)}
-    (X, Y), (Xs, Ys) = tensors['probe'], tensors[select]
+    X, Y = tensors['probe']
+    Xs, Ys = tensors[select]
     with seeded(seed, 50):
         head = three_layers(X.shape[1], Y.shape[1], n_hidden).to(device)
 
@@ -77,7 +79,8 @@ def _mlp(x, y, select, *, seed, n_hidden, epochs, patience, batch_size, device, 
 def _linear(x, y, select, **_):
     X, Y = _known_rows(x['probe'], y['probe'])
     Xs, Ys = _known_rows(x[select], y[select])
-    mean, mean_output = X.mean(0, dtype=np.float64), Y.mean(0, dtype=np.float64)
+    mean = X.mean(0, dtype=np.float64)
+    mean_output = Y.mean(0, dtype=np.float64)
     path = RidgePath(X, mean)
     cross = path.cross(X, Y - mean_output)
 
@@ -87,7 +90,7 @@ def _linear(x, y, select, **_):
     losses = [float(((predict(a, X) - Y) ** 2).mean()) for a in ALPHAS]
     errors = [float(((predict(a, Xs) - Ys) ** 2).mean()) for a in ALPHAS]
     best = ALPHAS[int(np.argmin(errors))]
-    return {s: predict(best, a) for s, a in x.items()}, pd.DataFrame(dict(alpha=ALPHAS, loss=losses, valid=errors))
+    return {s: predict(best, a) for s, a in x.items()}, pd.DataFrame({'alpha': ALPHAS, 'loss': losses, 'valid': errors})
 
 
 def _knn(x, y, select, *, k, **_):
@@ -109,7 +112,7 @@ def _mean(x, y, select, **_):
     return {s: np.tile(mean, (len(a), 1)) for s, a in x.items()}, pd.DataFrame(columns=['loss', 'valid'], dtype=float)
 
 
-HEADS: dict[str, Callable] = dict(mlp=_mlp, linear=_linear, knn=_knn, mean=_mean)
+HEADS: dict[str, Callable] = {'mlp': _mlp, 'linear': _linear, 'knn': _knn, 'mean': _mean}
 
 # %% ../../../nbs/06_evaluate/prediction/01_heads.ipynb #c1b6bb08
 def fit_head(
@@ -161,7 +164,18 @@ def fit_head(
             )
     codes = {s: np.ascontiguousarray(a, np.float32) for s, a in codes.items()}
     truth = {s: np.ascontiguousarray(a, np.float32) for s, a in truth.items()}
-    options = dict(seed=seed, n_hidden=n_hidden, epochs=epochs, patience=patience)
-    options |= dict(batch_size=batch_size, k=k, device=device)
-    predicted, history = HEADS[head](codes, truth, selecting, progress=progress, label=label, **options)
+    predicted, history = HEADS[head](
+        codes,
+        truth,
+        selecting,
+        seed=seed,
+        n_hidden=n_hidden,
+        epochs=epochs,
+        patience=patience,
+        batch_size=batch_size,
+        k=k,
+        device=device,
+        progress=progress,
+        label=label,
+    )
     return {s: a.astype(np.float32) for s, a in predicted.items()}, history

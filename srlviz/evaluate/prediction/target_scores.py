@@ -82,7 +82,7 @@ def _reliability(probability: np.ndarray, present: np.ndarray, bins: int = 10) -
     the number of windows
     """
     bin_of = np.minimum((np.asarray(probability) * bins).astype(int), bins - 1)
-    rows = pd.DataFrame(dict(bin=bin_of, probability=probability, share=np.asarray(present, float)))
+    rows = pd.DataFrame({'bin': bin_of, 'probability': probability, 'share': np.asarray(present, float)})
     curve = rows.groupby('bin').agg(probability=('probability', 'mean'), share=('share', 'mean'), n=('share', 'size'))
     edges = curve.index.to_numpy() / bins
     return curve.reset_index(drop=True).assign(low=edges, high=edges + 1 / bins)[['low', 'high', *curve]]
@@ -172,8 +172,11 @@ def output_scores(
         variance = y.var(0)
         r2 = np.where(np.ptp(y, axis=0) > 0, 1 - mse / np.where(variance > 0, variance, 1), np.nan)
         is_out = np.isin(np.arange(len(mse)), list(left_out.get(target, ())))
-        mse, r2 = np.where(is_out, np.nan, mse), np.where(is_out, np.nan, r2)
-        tables.append(pd.DataFrame(dict(target=target, output=list(names[target]), mse=mse, r2=r2, windows=len(y))))
+        mse = np.where(is_out, np.nan, mse)
+        r2 = np.where(is_out, np.nan, r2)
+        tables.append(
+            pd.DataFrame({'target': target, 'output': list(names[target]), 'mse': mse, 'r2': r2, 'windows': len(y)})
+        )
     return pd.concat(tables, ignore_index=True)
 
 # %% ../../../nbs/06_evaluate/prediction/02_target_scores.ipynb #ff60cdd1
@@ -273,7 +276,7 @@ class TargetScores(Answer):
 
         scale = []
         for target, outputs in names.items():
-            scale.append(pd.DataFrame(dict(target=target, output=outputs, mean=mean[target], std=std[target])))
+            scale.append(pd.DataFrame({'target': target, 'output': outputs, 'mean': mean[target], 'std': std[target]}))
         parts = {'windows': windows, 'scale': pd.concat(scale, ignore_index=True)} | tables
         if STATE in names:
             parts['state_truth'] = np.asarray(truth[STATE])
@@ -455,7 +458,8 @@ class TargetScores(Answer):
 
     def _check_same(self, other: Answer) -> None:
         super()._check_same(other)
-        own, others = self.parts['mean_errors'], other.parts['mean_errors']
+        own = self.parts['mean_errors']
+        others = other.parts['mean_errors']
         if self.names != other.names or not np.allclose(own, others, rtol=1e-4, equal_nan=True):
             raise ValueError("answers about different targets cannot be compared; take both from one table of targets")
 

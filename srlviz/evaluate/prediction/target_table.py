@@ -153,7 +153,7 @@ class Targets:
         for target, names in self.names.items():
             known = self.table if target == STATE else self.table.dropna(subset=names)
             by_split = known.groupby('split', sort=False)['episode']
-            row = dict(outputs=len(names))
+            row = {'outputs': len(names)}
             row |= by_split.size().add_suffix(' windows').to_dict()
             row |= by_split.nunique().add_suffix(' flights').to_dict()
             rows[target] = row
@@ -255,7 +255,9 @@ def _next_and_last_rows(recording, state, places, progress) -> tuple[np.ndarray,
 
 def _scaled(requested: dict, outputs: pd.DataFrame, scale_by: str, dropped: dict) -> tuple[dict, dict, dict]:
     "Names, mean and std of targets by the rows of `outputs`; constant outputs are left out"
-    names, mean, std = {}, {}, {}
+    names = {}
+    mean = {}
+    std = {}
     for target, of in requested.items():
         x = outputs[list(of)]
         flat = constant_factors(x)
@@ -269,7 +271,8 @@ def _scaled(requested: dict, outputs: pd.DataFrame, scale_by: str, dropped: dict
             dropped[f'outputs of {target} with one value in {scale_by} ({", ".join(flat)})'] = len(flat)
             warn(f"{', '.join(flat)} of {target!r} have one value in the split {scale_by!r} and are left out")
         names[target] = [k for k in of if k not in flat]
-        mean[target], std[target] = x[names[target]].mean().to_numpy(), x[names[target]].std(ddof=0).to_numpy()
+        mean[target] = x[names[target]].mean().to_numpy()
+        std[target] = x[names[target]].std(ddof=0).to_numpy()
     return names, mean, std
 
 # %% ../../../nbs/06_evaluate/prediction/00_target_table.ipynb #c62b6927
@@ -379,10 +382,11 @@ def make_targets(
     if with_next:
         after, last = _next_and_last_rows(recording, state, places, progress)
         names[STATE], columns = _state_columns(recording, after.shape[1], drop)
-        after, last = after[:, columns], last[:, columns]
+        after = after[:, columns]
+        last = last[:, columns]
         mean[STATE] = after[scale].mean(0, np.float64)
         std[STATE] = np.where(varying_columns(after[scale]), after[scale].std(0, np.float64), 0)
-        more = dict(next_state=after[in_table], last_state=last[in_table], distinct=distinct_columns(after[scale]))
+        more = {'next_state': after[in_table], 'last_state': last[in_table], 'distinct': distinct_columns(after[scale])}
     table = _table(recording, tuple(x[in_table] for x in places), outputs[in_table])
     for target in requested:
         unknown_rows = table[names[target]].isna().any(axis=1)
@@ -390,12 +394,12 @@ def make_targets(
             n_episodes = table['episode'][unknown_rows].nunique()
             dropped[f'windows without {target}, of {n_episodes} episodes'] = int(unknown_rows.sum())
     cut = _cut(recording, length, table['episode'].to_numpy(), table['start'].to_numpy())
-    more |= dict(events=tuple(events), cap=cap, dropped=dropped, cut=_cut_of(recording, length))
+    more |= {'events': tuple(events), 'cap': cap, 'dropped': dropped, 'cut': _cut_of(recording, length)}
     return Targets(cut, table, names, mean, std, **more)
 
 # %% ../../../nbs/06_evaluate/prediction/00_target_table.ipynb #9d584702
 def _cut_of(recording, length) -> dict:
-    return dict(name=recording.name, episodes=len(recording), rows=recording.n_steps, length=length)
+    return {'name': recording.name, 'episodes': len(recording), 'rows': recording.n_steps, 'length': length}
 
 
 def _cut(recording, length, episode, start) -> Recording:
@@ -412,12 +416,12 @@ def _table(recording, places, outputs) -> pd.DataFrame:
     "Flight, episode, start and split of each window, and its outputs"
     episode, start, _ = places
     flights = {i: recording[i].name or f'episode {i}' for i in np.unique(episode).tolist()}
-    columns = dict(
-        flight=[flights[i] for i in episode.tolist()],
-        episode=episode,
-        start=start,
-        split=recording.split[episode].astype(object),
-    )
+    columns = {
+        'flight': [flights[i] for i in episode.tolist()],
+        'episode': episode,
+        'start': start,
+        'split': recording.split[episode].astype(object),
+    }
     return pd.concat([pd.DataFrame(columns), outputs.reset_index(drop=True)], axis=1)
 
 # %% ../../../nbs/06_evaluate/prediction/00_target_table.ipynb #9dd292e7
@@ -425,15 +429,15 @@ def save_targets(targets: Targets, path: str | Path) -> Path:
     """Save to a folder: table.parquet, states.npz and targets.json; one that is not empty is refused."""
     arrays = {k: getattr(targets, k) for k in ('next_state', 'last_state', 'distinct')}
     arrays |= {f'{what}.{k}': v for what in ('mean', 'std') for k, v in getattr(targets, what).items()}
-    metadata = dict(
-        format='srlviz targets',
-        version=1,
-        names=dict(targets.names),
-        events=list(targets.events),
-        cap=targets.cap,
-        dropped=dict(targets.dropped),
-        cut=dict(targets.cut),
-    )
+    metadata = {
+        'format': 'srlviz targets',
+        'version': 1,
+        'names': dict(targets.names),
+        'events': list(targets.events),
+        'cap': targets.cap,
+        'dropped': dict(targets.dropped),
+        'cut': dict(targets.cut),
+    }
     with atomic_folder(path) as folder:
         targets.table.to_parquet(folder / 'table.parquet', index=False)
         write_npz(folder / 'states.npz', {k: v for k, v in arrays.items() if v is not None}, packed=False)
@@ -443,18 +447,21 @@ def save_targets(targets: Targets, path: str | Path) -> Path:
 # %% ../../../nbs/06_evaluate/prediction/00_target_table.ipynb #9dd292e8
 NAMES: Field = (lambda x: isinstance(x, dict) and all(map(TEXTS[0], x.values())), 'target -> list of outputs')
 COUNTS: Field = (lambda x: isinstance(x, dict) and all(map(is_whole, x.values())), 'words -> whole number')
-_FIELDS: dict[str, Field] = dict(
-    format=(lambda x: x == 'srlviz targets', "'srlviz targets'"),
-    version=(lambda x: is_whole(x, 1, 1), '1'),
-    names=NAMES,
-    events=TEXTS,
-    cap=(lambda x: is_real(x) and x > 0, 'a number above 0'),
-    dropped=COUNTS,
-    cut=TABLE,
-)
-_CUT: dict[str, Field] = dict(
-    name=TEXT, episodes=COUNT, rows=COUNT, length=(lambda x: x is None or is_whole(x, 1), 'a whole number or null')
-)
+_FIELDS: dict[str, Field] = {
+    'format': (lambda x: x == 'srlviz targets', "'srlviz targets'"),
+    'version': (lambda x: is_whole(x, 1, 1), '1'),
+    'names': NAMES,
+    'events': TEXTS,
+    'cap': (lambda x: is_real(x) and x > 0, 'a number above 0'),
+    'dropped': COUNTS,
+    'cut': TABLE,
+}
+_CUT: dict[str, Field] = {
+    'name': TEXT,
+    'episodes': COUNT,
+    'rows': COUNT,
+    'length': (lambda x: x is None or is_whole(x, 1), 'a whole number or null'),
+}
 
 
 def check_table(name: str, table: pd.DataFrame, words: Sequence[str]) -> None:
@@ -472,7 +479,8 @@ def _check_arrays(name: str, arrays: Mapping[str, np.ndarray], names: Mapping[st
     for target, outputs in names.items():
         if target not in arrays:
             raise ValueError(f"{name} of the target {target!r:.80} is missing")
-        x, want = arrays[target], (*rows, len(outputs))
+        x = arrays[target]
+        want = (*rows, len(outputs))
         if x.dtype.kind != 'f' or x.shape != want or np.isinf(x).any():
             raise ValueError(f"{name} of {target!r:.80} is {x.dtype} of shape {x.shape}; expected numbers of {want}")
 

@@ -6,7 +6,6 @@
 __all__ = ['ReturnsAnswer', 'Returns', 'ObservabilityGap']
 
 # %% ../../../nbs/06_evaluate/questions/04_agent_returns.ipynb #b2513937
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -54,17 +53,6 @@ def _mean_return(answer: Answer, draws: Draws) -> pd.DataFrame:
     return pd.DataFrame({'mean': draws.means(answer.truth['return'].to_numpy())})
 
 # %% ../../../nbs/06_evaluate/questions/04_agent_returns.ipynb #bb61aeef
-def _check_study(study: str, means: Sequence[float]) -> None:
-    "Returns of the study 'popgym' lie within the paper's range"
-    low, high = STUDY_RANGES['popgym', 'mmer']
-    worst = max((m for m in means if np.isfinite(m)), key=lambda m: max(low - m, m - high))
-    if study == 'popgym' and not low - 1e-9 <= worst <= high + 1e-9:
-        raise ValueError(
-            f"study 'popgym' is the paper's tasks, whose mean returns lie from {low:g} to {high:g}; got {worst:g}. "
-            "Give another environment a study of its own, such as study='mine'"
-        )
-
-
 class ReturnsAnswer(Answer):
     """Answer to `Returns`: an item is a finished episode; its part 'epochs' is the table of `epoch_returns`."""
 
@@ -91,13 +79,22 @@ class ReturnsAnswer(Answer):
         ValueError : for a column that a score table does not have; study 'popgym' for returns off the paper's scale
         """
         epochs = self.parts['epochs']
-        _check_study(study, [self.value('return'), *epochs['mean_return']])
-        rows = [dict(metric=name, value=self.value(name)) for name in ('mmer', 'mmer_split', 'final_return')]
+        if study == 'popgym':
+            low, high = STUDY_RANGES['popgym', 'mmer']
+            means = [m for m in (self.value('return'), *epochs['mean_return']) if np.isfinite(m)]
+            worst = max(means, key=lambda m: max(low - m, m - high))
+            if not low - 1e-9 <= worst <= high + 1e-9:
+                raise ValueError(
+                    f"study 'popgym' is the paper's tasks, whose mean returns lie from {low:g} to {high:g}; got "
+                    f"{worst:g}. Give another environment a study of its own, such as study='mine'"
+                )
+        rows = []
+        for name in ('mmer', 'mmer_split', 'final_return'):
+            rows.append({'metric': name, 'target': 'return', 'value': self.value(name)})
         for epoch in epochs.itertuples():
-            rows.append(dict(metric='epoch_return', value=epoch.mean_return, budget=epoch.steps))
-            rows.append(dict(metric='episodes', value=epoch.episodes, budget=epoch.steps))
-        of_return = [row | dict(target='return') for row in rows]
-        return self._score_table(of_return, dict(study=study, task=task, method=method) | key)
+            for name, value in ('epoch_return', epoch.mean_return), ('episodes', epoch.episodes):
+                rows.append({'metric': name, 'target': 'return', 'value': value, 'budget': epoch.steps})
+        return self._score_table(rows, {'study': study, 'task': task, 'method': method} | key)
 
 # %% ../../../nbs/06_evaluate/questions/04_agent_returns.ipynb #3c0ae8b8
 @dataclass(frozen=True)
@@ -115,7 +112,7 @@ class Returns(Question):
 
     name = 'returns'
     cannot_tell = 'whether an agent uses its memory: some tasks need none, and MMER is a maximum over the training'
-    quick = dict(min_episodes=2)
+    quick = {'min_episodes': 2}
     needs = 'agent'
     metrics = {  # in units of the task's reward
         'mmer': Metric('MMER', _fixed('mmer'), low=-np.inf, high=np.inf, resampled=False, mean_over=()),
@@ -143,7 +140,7 @@ class Returns(Question):
         }
         index = pd.MultiIndex.from_arrays([range(len(episodes)), episodes['step']], names=['episode', 't'])
         truth = episodes[['return']].set_index(index)
-        return ReturnsAnswer(self, truth, truth, dict(epochs=epochs), about)
+        return ReturnsAnswer(self, truth, truth, {'epochs': epochs}, about)
 
     @classmethod
     def answer_class(cls):
@@ -169,17 +166,17 @@ class ObservabilityGap(Question):
     cannot_tell = (
         'whether the two reference agents are as good as possible; badly trained ones move both ends of the gap'
     )
-    quick = dict(blind=-0.5, fully_observable=1.0, metric='return')
+    quick = {'blind': -0.5, 'fully_observable': 1.0, 'metric': 'return'}
     needs = 'agent'
-    metrics = dict(
-        closed=Metric(
+    metrics = {
+        'closed': Metric(
             'Share of the gap closed', _fixed('closed'), low=-np.inf, high=np.inf, chance=0.0, resampled=False
         )
-    )
+    }
 
     def ask(self, subject, recording=None, *, seed=0, progress=True):
         """Score a trained agent, a table of finished episodes, or an agent's recording."""
         returns = Returns().ask(subject, recording, seed=seed, progress=progress)
         gap = self.fully_observable - self.blind
         closed = (returns.value(self.metric) - self.blind) / gap if gap > self.min_gap else np.nan
-        return Answer(self, returns.truth, returns.predicted, returns.parts, returns.about | dict(closed=closed))
+        return Answer(self, returns.truth, returns.predicted, returns.parts, returns.about | {'closed': closed})

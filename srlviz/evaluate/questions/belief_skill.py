@@ -37,7 +37,8 @@ def _belief_tables(recording: Recording) -> tuple[pd.DataFrame, pd.DataFrame]:
     """
     worlds = importlib.import_module('srlviz.envs.pomdp.belief')  # evaluations do not import environments statically
     episodes = np.flatnonzero(np.isin(recording.split, _SPLITS))
-    tables, columns = [], []
+    tables = []
+    columns = []
     for found in worlds.beliefs(recording[episodes]):
         tables.append(pd.DataFrame(worlds.belief_columns(found)))
         columns = columns or [(name, v) for name, b in found.items() for v in getattr(b, 'values', [np.nan])]
@@ -96,16 +97,6 @@ def _sums_of_episodes(
     return np.stack([np.add.reduceat(error[order], first) for error in errors], 2)
 
 
-def _episode_counts(answer: Answer, draws: Draws) -> np.ndarray:
-    "How often each episode of the answer counts in each resample: (n_resamples, n_episodes)"
-    episode = answer.truth.index.get_level_values('episode').to_numpy()
-    _, first, number = np.unique(episode, return_index=True, return_inverse=True)
-    unit = draws.unit[first]
-    if (unit[number] != draws.unit).any():
-        raise ValueError("beliefs are resampled over episodes; use over='episode'")
-    return draws.counts[:, unit]
-
-
 def _skill(error: str, constant: str):
     """Make a metric: 1 - error / error of the constant, of each factor, at least -1.
 
@@ -113,7 +104,12 @@ def _skill(error: str, constant: str):
     """
 
     def compute(answer: Answer, draws: Draws) -> pd.DataFrame:
-        counts = _episode_counts(answer, draws)
+        episode = answer.truth.index.get_level_values('episode').to_numpy()
+        _, first, number = np.unique(episode, return_index=True, return_inverse=True)
+        unit = draws.unit[first]  # that is drawn with each episode
+        if (unit[number] != draws.unit).any():
+            raise ValueError("beliefs are resampled over episodes; use over='episode'")
+        counts = draws.counts[:, unit]  # of each episode in each resample, (n_resamples, n_episodes)
         factors = answer.parts['columns']['factor'].to_numpy()
         names, number = np.unique(factors, return_inverse=True)
         to_factor = (number[:, None] == np.arange(len(names))).astype(np.float64)  # (n_columns, n_factors)
@@ -121,7 +117,8 @@ def _skill(error: str, constant: str):
         def total(name):
             return counts @ answer.parts['sums'][:, :, _SUMS.index(name)] @ to_factor  # (n_resamples, n_factors)
 
-        errors, reference = total(error), total(constant)
+        errors = total(error)
+        reference = total(constant)
         skill = 1 - np.divide(errors, reference, out=np.full(errors.shape, np.nan), where=reference > 0)
         return pd.DataFrame(skill, columns=names)[list(dict.fromkeys(factors))].clip(lower=-1)
 
@@ -143,21 +140,21 @@ class BeliefSkill(Question):
         'belief can be computed'
     )
     example = 'RepeatPrevious-easy'
-    metrics = dict(
-        belief_skill=Metric(
+    metrics = {
+        'belief_skill': Metric(
             'Skill for the belief', _skill('belief_error', 'belief_constant'), low=-1.0, chance=0.0, is_knowledge=True
         ),
-        state_skill=Metric(
+        'state_skill': Metric(
             'Skill for the hidden state',
             _skill('state_error', 'state_constant'),
             low=-1.0,
             chance=0.0,
             attainable=False,
         ),
-        state_ceiling=Metric(
+        'state_ceiling': Metric(
             'Ceiling of the skill for the hidden state', _skill('exact_error', 'state_constant'), low=-1.0
         ),
-    )
+    }
 
     def ask(self, subject, recording, *, seed=0, progress=True):
         """Fit a linear head to the exact belief, and score its predictions.
@@ -179,7 +176,7 @@ class BeliefSkill(Question):
         belief = {s: table.loc[t.index, columns.index] for s, t in factors.items() if s in _SPLITS}
         heads = fit_linear({s: codes[s] for s in belief}, belief)
         answer = _answer(self, codes['test'], factors, belief, heads, columns)
-        answer.about |= dict(n_codes=int(codes['test'].shape[1]), seed=seed)
+        answer.about |= {'n_codes': int(codes['test'].shape[1]), 'seed': seed}
         answer.warn(data_warnings(codes, factors) + overlapping_windows(recording))
         if left_out | constant:
             answer.about['left_out'] = left_out | constant
@@ -192,9 +189,9 @@ def _answer(question, codes, factors: dict, belief: dict, heads, columns: pd.Dat
     state = _state_columns(factors['test'], columns)
     constants = belief['probe'].to_numpy().mean(0), _state_columns(factors['probe'], columns).mean(0)
     episode = factors['test'].index.get_level_values('episode').to_numpy()
-    parts = dict(
-        sums=_sums_of_episodes(belief['test'].to_numpy(), state, predicted, constants, episode),
-        columns=columns.reset_index(names='column'),
-    )
+    parts = {
+        'sums': _sums_of_episodes(belief['test'].to_numpy(), state, predicted, constants, episode),
+        'columns': columns.reset_index(names='column'),
+    }
     truth = factors['test'][list(dict.fromkeys(columns['factor']))]
     return Answer(question, truth, pd.DataFrame(_believed(predicted, columns), truth.index), parts)

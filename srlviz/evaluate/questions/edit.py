@@ -257,17 +257,23 @@ class _FactorEdits:
         if not directions.is_number:
             can_be[~np.isin(moments.value, values)] = False  # a value that the probe has not learned
         kept = can_be.any(1)
-        moments, base = moments.select(kept), base[kept]
+        moments = moments.select(kept)
+        base = base[kept]
         wanted, has_twin = self._draw_wanted(moments, can_be[kept], values, rng)
-        moments, base, wanted = moments.select(has_twin), base[has_twin], wanted[has_twin]
+        moments = moments.select(has_twin)
+        base = base[has_twin]
+        wanted = wanted[has_twin]
         _, memory = _resumed(played, moments)
         change = self._twin_change(moments, wanted, memory)
         length = np.linalg.norm(change, axis=1)
         moved = length > _SAME * np.median(length) if len(length) else np.zeros(0, bool)
         self.is_same = len(length) > 0 and not moved.any()  # the memory of all twins
-        self.moments, self.base, self.wanted = moments.select(moved), base[moved], wanted[moved]
+        self.moments = moments.select(moved)
+        self.base = base[moved]
+        self.wanted = wanted[moved]
         self.records, self.memory = _resumed(played, self.moments)
-        self.twin_change, self.twin_length = change[moved], length[moved]
+        self.twin_change = change[moved]
+        self.twin_length = length[moved]
         noise = rng.normal(size=self.memory.shape)
         self.noise = noise / np.linalg.norm(noise, axis=1, keepdims=True)
         self.steps = {}
@@ -660,15 +666,15 @@ class Edit(Question):
         'what an agent does with a factor that decides no single action, nor whether it uses one along a curve that no '
         'straight push follows'
     )
-    quick = dict(episodes=40, shifts=(0, 1, 2))
+    quick = {'episodes': 40, 'shifts': (0, 1, 2)}
     needs = 'agent'
-    metrics = dict(
-        edit_success=Metric('Due action follows the edit', _by_item, chance=0.0, is_share=True),
-        edit_others_stay=Metric('Other actions stay', _others_stay, is_share=True),
-        edit_cosine=Metric('Cosine of edit and twin', _of_kind('cosine'), low=-1.0, chance=0.0, resampled=False),
-        edit_ceiling=Metric('Due action follows the twin', _of_kind('success', 'twin'), resampled=False),
-        edit_floor=Metric('Due action follows a random push', _of_kind('success', 'random'), resampled=False),
-    )
+    metrics = {
+        'edit_success': Metric('Due action follows the edit', _by_item, chance=0.0, is_share=True),
+        'edit_others_stay': Metric('Other actions stay', _others_stay, is_share=True),
+        'edit_cosine': Metric('Cosine of edit and twin', _of_kind('cosine'), low=-1.0, chance=0.0, resampled=False),
+        'edit_ceiling': Metric('Due action follows the twin', _of_kind('success', 'twin'), resampled=False),
+        'edit_floor': Metric('Due action follows a random push', _of_kind('success', 'random'), resampled=False),
+    }
 
     def __post_init__(self):
         super().__post_init__()
@@ -703,7 +709,9 @@ class _Asked:
     "A question that is being asked: an agent, the episodes that it played, and the tables that fill up"
 
     def __init__(self, question: Edit, player: BatchPlayer, seed: int):
-        self.question, self.player, self.seed = question, player, seed
+        self.question = question
+        self.player = player
+        self.seed = seed
         self.rng = np.random.default_rng(seed)
         self.played = player.play(question.episodes, seed=seed * 1_000_003 % 2**31)
         first = self.played.records[0]
@@ -746,7 +754,9 @@ class _Asked:
 
     def ask_factor(self, name: str) -> None:
         "Read one factor, and edit it if a probe reads it"
-        question, played, tables = self.question, self.played, self.tables
+        question = self.question
+        played = self.played
+        tables = self.tables
         moments = self.moments(name)
         is_due = moments.answers.shape[1] > 0
         row = {'factor': name, 'due': is_due, 'skill': np.nan, 'follows': np.nan}
@@ -786,7 +796,8 @@ class _Asked:
 
     def _edit(self, row: dict, edits: _FactorEdits) -> None:
         "Push a factor along all directions, and fill the tables; `row` is in one already, and gets how far it follows"
-        name, tables = row['factor'], self.tables
+        name = row['factor']
+        tables = self.tables
         follows, low, high = _means({'follows': edits.follows()}, edits.moments.episode)['follows']
         row |= {'follows': follows, 'follows_low': low, 'follows_high': high}
         n_kinds = sum(kind in KINDS for kind in edits.steps)

@@ -34,7 +34,8 @@ def _relative_errors(answer: Answer, draws: Draws) -> pd.DataFrame:
         return draws.constant(errors)
     columns = {}
     for name in errors.index:
-        truth, predicted = answer.truth[name], answer.predicted[name]
+        truth = answer.truth[name]
+        predicted = answer.predicted[name]
         if name in answer.about['baseline']:  # a category: wrong predictions over those of the majority class
             error = draws.sums(truth != predicted)
             error_of_constant = draws.sums(truth.astype(str) != answer.about['baseline'][name])
@@ -56,8 +57,8 @@ class _CategoryQuestion(Question):
         names = [self.categories] if isinstance(self.categories, str) else list(self.categories)
         names += [f.name for f in recording.factors if f.kind == 'categorical']
         question = replace(self, categories=tuple(dict.fromkeys(names)))
-        options = dict(seed=seed, progress=progress, permuted=permuted)
-        return super(_CategoryQuestion, question).ask(subject, recording, **options)
+        ask = super(_CategoryQuestion, question).ask
+        return ask(subject, recording, seed=seed, progress=progress, permuted=permuted)
 
 
 REGRESSORS = ('lasso', 'forest', 'boosting')
@@ -89,10 +90,10 @@ class FactorRegression(_CategoryQuestion):
         'whether codes are disentangled if the factors are correlated; and with many codes or few episodes even random '
         'codes score high, so compare with the permuted level'
     )
-    metrics = dict(
-        disentanglement=Metric('Disentanglement', _of_fit('disentanglement'), chance='permuted', resampled=False),
-        completeness=Metric('Completeness', _of_fit('completeness'), chance='permuted', resampled=False),
-        informativeness=Metric(
+    metrics = {
+        'disentanglement': Metric('Disentanglement', _of_fit('disentanglement'), chance='permuted', resampled=False),
+        'completeness': Metric('Completeness', _of_fit('completeness'), chance='permuted', resampled=False),
+        'informativeness': Metric(
             'Informativeness (an error)',
             _relative_errors,
             better='lower',
@@ -100,7 +101,7 @@ class FactorRegression(_CategoryQuestion):
             chance='permuted',
             is_knowledge=True,
         ),
-    )
+    }
 
     def __post_init__(self):
         super().__post_init__()
@@ -145,13 +146,13 @@ class DislibDCI(_CategoryQuestion):
     cost = 'slow'
     cannot_tell = 'how precisely a factor is known, because factors are binned; random codes score above 0'
     example = 'PositionOnlyCartPole-easy'
-    metrics = dict(
-        dci_disentanglement=Metric(
+    metrics = {
+        'dci_disentanglement': Metric(
             'DCI disentanglement', _of_fit('disentanglement'), chance='permuted', resampled=False
         ),
-        dci_completeness=Metric('DCI completeness', _of_fit('completeness'), chance='permuted', resampled=False),
-        dci_accuracy=Metric('DCI accuracy', _accuracy, chance='permuted', resampled=False),
-    )
+        'dci_completeness': Metric('DCI completeness', _of_fit('completeness'), chance='permuted', resampled=False),
+        'dci_accuracy': Metric('DCI accuracy', _accuracy, chance='permuted', resampled=False),
+    }
 
     def fit(self, codes, factors, *, seed=0, progress=True):
         from srlviz.evaluate.disentanglement.dci import fit_dci
@@ -194,7 +195,7 @@ class MutualInformationGap(_GapQuestion):
 
     name = 'mig'
     cannot_tell = 'a factor that several codes represent equally well from one that no code represents: both score 0'
-    metrics = dict(mig=Metric('Mutual information gap', _gap, chance='permuted', resampled=False))
+    metrics = {'mig': Metric('Mutual information gap', _gap, chance='permuted', resampled=False)}
 
     def fit(self, codes, factors, *, seed=0, progress=True):
         from srlviz.evaluate.disentanglement.mig_sap import fit_mig
@@ -217,9 +218,9 @@ class AttributePredictability(_GapQuestion):
     cost = 'slow'
     cannot_tell = 'a factor that several codes predict equally well from one that no code predicts: both score 0'
     example = 'PositionOnlyCartPole-easy'
-    metrics = dict(
-        sap=Metric('Separated attribute predictability', _gap, chance='permuted', resampled=False, attainable=False)
-    )
+    metrics = {
+        'sap': Metric('Separated attribute predictability', _gap, chance='permuted', resampled=False, attainable=False)
+    }
 
     def fit(self, codes, factors, *, seed=0, progress=True):
         from srlviz.evaluate.disentanglement.mig_sap import fit_sap

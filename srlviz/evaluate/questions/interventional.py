@@ -106,12 +106,14 @@ class Interventional(TwinQuestion):
         'one that follows it; nor the code of a factor from that of another which follows from it, as a count of cards '
         'follows from a card: both move, and neither is disentangled'
     )
-    metrics = dict(
-        interventional_disentanglement=Metric(
+    metrics = {
+        'interventional_disentanglement': Metric(
             'Disentanglement (twins)', _disentanglement, chance='permuted', resampled=False
         ),
-        interventional_completeness=Metric('Completeness (twins)', _completeness, chance='permuted', resampled=False),
-    )
+        'interventional_completeness': Metric(
+            'Completeness (twins)', _completeness, chance='permuted', resampled=False
+        ),
+    }
 
     def fit(self, codes, factors, *, seed=0, progress=True):
         factors, left_out = varying(factors, ('probe',))
@@ -122,11 +124,11 @@ class Interventional(TwinQuestion):
         if importance.empty:
             raise ValueError("every twin has the value of its moment, so nothing was changed")
         none = twins.factors.iloc[:, :0]
-        about = twins.about | dict(norm='standardize', seed=seed, left_out=left_out | twins.left_out)
+        about = twins.about | {'norm': 'standardize', 'seed': seed, 'left_out': left_out | twins.left_out}
         if importance.shape[1] == 1:
             words = f'{importance.columns[0]} alone was changed, and codes are told apart by two factors or more'
-            about |= dict(unscored=dict(mean=words))
-        return Movements(self, none, none, dict(importance=importance), about)
+            about |= {'unscored': {'mean': words}}
+        return Movements(self, none, none, {'importance': importance}, about)
 
     @classmethod
     def answer_class(cls):

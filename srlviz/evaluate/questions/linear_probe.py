@@ -83,18 +83,18 @@ class LinearProbe(Question):
 
     name = 'probe'
     reads = 'classes'
-    defaults = dict(norm='standardize', protocol='fixed', n_classes=None, lr=0.01)
+    defaults = {'norm': 'standardize', 'protocol': 'fixed', 'n_classes': None, 'lr': 0.01}
     cannot_tell = (
         'whether a factor that it does not find is absent, or present in a form that is not linear; and whether '
         'anything uses a factor that it finds'
     )
-    quick = dict(n_classes=None, lr=0.01, epochs=20)
+    quick = {'n_classes': None, 'lr': 0.01, 'epochs': 20}
     opens_0_2_0 = True
-    metrics = dict(
-        f1=Metric('F1 (weighted)', _each_factor(_f1), chance='permuted', is_knowledge=True),
-        accuracy=Metric('Accuracy', _each_factor(_accuracy), chance='permuted', is_knowledge=True),
-        f1_macro=Metric('F1 (macro)', _each_factor(_f1_macro), chance='permuted', is_knowledge=True),
-    )
+    metrics = {
+        'f1': Metric('F1 (weighted)', _each_factor(_f1), chance='permuted', is_knowledge=True),
+        'accuracy': Metric('Accuracy', _each_factor(_accuracy), chance='permuted', is_knowledge=True),
+        'f1_macro': Metric('F1 (macro)', _each_factor(_f1_macro), chance='permuted', is_knowledge=True),
+    }
 
     def __post_init__(self):
         super().__post_init__()
@@ -114,7 +114,7 @@ class LinearProbe(Question):
 
         answer = fit_probe(self, codes, factors, seed=seed, progress=progress, label=label)
         words = unconverged_words(answer)
-        answer.warn([dict(kind='not converged', words=words)] if words else [])
+        answer.warn([{'kind': 'not converged', 'words': words}] if words else [])
         return answer
 
     @classmethod
@@ -137,7 +137,7 @@ def probe_questions(
     questions = {}
     for norm in norms:
         name = 'probe · standardized' if norm == 'standardize' else 'probe'
-        questions[name] = LinearProbe(**arguments | dict(norm=norm))
+        questions[name] = LinearProbe(**arguments | {'norm': norm})
     return questions
 
 

@@ -20,7 +20,8 @@ from ...core.questions import Answer, Question
 # %% ../../../nbs/06_evaluate/questions/17_mcc.ipynb #fbd550f0
 def correlations(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Correlate each code x (n, n_codes) with each factor y (n, n_factors); 0 for what is constant."""
-    x, y = x - x.mean(0), y - y.mean(0)
+    x = x - x.mean(0)
+    y = y - y.mean(0)
     lengths = np.outer(np.linalg.norm(x, axis=0), np.linalg.norm(y, axis=0))
     return np.divide(x.T @ y, lengths, out=np.zeros(lengths.shape), where=lengths > 0).clip(-1, 1)
 
@@ -38,8 +39,10 @@ def match_codes(correlation: np.ndarray) -> np.ndarray:
 # %% ../../../nbs/06_evaluate/questions/17_mcc.ipynb #59d7261d
 def _pair_correlations(truth: np.ndarray, predicted: np.ndarray, draws: Draws) -> np.ndarray:
     "Correlation of the columns of truth and predicted (n_items, n_factors) in each resample; 0 for a constant"
-    truth, predicted = truth - truth.mean(0), predicted - predicted.mean(0)
-    mean_truth, mean_predicted = draws.means(truth), draws.means(predicted)
+    truth = truth - truth.mean(0)
+    predicted = predicted - predicted.mean(0)
+    mean_truth = draws.means(truth)
+    mean_predicted = draws.means(predicted)
     covariance = draws.means(truth * predicted) - mean_truth * mean_predicted
     variance_truth = draws.means(truth**2) - mean_truth**2
     variance_predicted = draws.means(predicted**2) - mean_predicted**2
@@ -50,9 +53,8 @@ def _pair_correlations(truth: np.ndarray, predicted: np.ndarray, draws: Draws) -
 
 
 def _pearson(answer: Answer, draws: Draws) -> pd.DataFrame:
-    names = list(answer.truth)
     found = _pair_correlations(answer.truth.to_numpy(float), answer.predicted.to_numpy(float), draws)
-    return pd.DataFrame(found, columns=names)
+    return pd.DataFrame(found, columns=list(answer.truth))
 
 
 def _spearman(answer: Answer, draws: Draws) -> pd.DataFrame:
@@ -79,10 +81,10 @@ class MeanCorrelation(Question):
         'together from one that no code holds'
     )
     example = 'approach'
-    metrics = dict(
-        mcc=Metric('MCC (Pearson)', _pearson, low=-1.0, chance=0.0),
-        mcc_spearman=Metric('MCC (Spearman)', _spearman, low=-1.0, chance=0.0),
-    )
+    metrics = {
+        'mcc': Metric('MCC (Pearson)', _pearson, low=-1.0, chance=0.0),
+        'mcc_spearman': Metric('MCC (Spearman)', _spearman, low=-1.0, chance=0.0),
+    }
 
     def fit(self, codes, factors, *, seed=0, progress=True):
         from srlviz.evaluate.disentanglement.inputs import check_inputs
@@ -92,18 +94,18 @@ class MeanCorrelation(Question):
         x = {split: np.c_[inputs.x[split], np.zeros(len(y[split]))] for split in y}  # the last stands for no code
         by_value = correlations(x['probe'][:, :-1], y['probe'])
         by_rank = correlations(rankdata(x['probe'][:, :-1], axis=0), rankdata(y['probe'], axis=0))
-        code_of = dict(mcc=match_codes(by_value), mcc_spearman=match_codes(by_rank))
+        code_of = {'mcc': match_codes(by_value), 'mcc_spearman': match_codes(by_rank)}
         each = np.arange(len(inputs.numbers))
         slope = np.where(code_of['mcc'] < 0, 0, by_value[code_of['mcc'], each])
         sign = np.where(code_of['mcc_spearman'] < 0, 0, np.sign(by_rank[code_of['mcc_spearman'], each]))
         predicted = x['test'][:, code_of['mcc']] * slope * inputs.std.to_numpy() + inputs.mean.to_numpy()
         truth = inputs.table['test'][inputs.numbers]
-        parts = dict(
-            matched=pd.DataFrame(dict(factor=inputs.numbers, **code_of)),
-            factor_ranks=rankdata(y['test'], axis=0),
-            code_ranks=rankdata(x['test'][:, code_of['mcc_spearman']], axis=0) * sign,
-        )
-        about = dict(n_codes=by_value.shape[0], norm='none', seed=seed)
+        parts = {
+            'matched': pd.DataFrame({'factor': inputs.numbers, **code_of}),
+            'factor_ranks': rankdata(y['test'], axis=0),
+            'code_ranks': rankdata(x['test'][:, code_of['mcc_spearman']], axis=0) * sign,
+        }
+        about = {'n_codes': by_value.shape[0], 'norm': 'none', 'seed': seed}
         if inputs.constant:
             about['unscored'] = dict.fromkeys(inputs.constant, "it is constant in 'probe' or 'test'")
         return Answer(self, truth, pd.DataFrame(predicted, truth.index, truth.columns), parts, about)

@@ -73,12 +73,12 @@ class Recall(Question):
     cannot_tell = (
         'whether an agent would learn to use the memory from rewards: here it is trained with the right answers'
     )
-    quick = dict(delays=(1, 2, 4, 8), n_hidden=32, steps=60, test=64)
+    quick = {'delays': (1, 2, 4, 8), 'n_hidden': 32, 'steps': 60, 'test': 64}
     needs = 'memory'
-    metrics = dict(
-        recall=Metric('Accuracy after the delay', _accuracies),
-        recall_above_chance=Metric('Accuracy, above chance', _accuracies_above_chance, low=-np.inf, chance=0.0),
-    )
+    metrics = {
+        'recall': Metric('Accuracy after the delay', _accuracies),
+        'recall_above_chance': Metric('Accuracy, above chance', _accuracies_above_chance, low=-np.inf, chance=0.0),
+    }
 
     def ask(self, subject, recording=None, *, seed=0, progress=True):
         """Train and test a memory: a class called as `memory_class(n_in, n_hidden)`, or a module of such a class."""
@@ -90,7 +90,7 @@ class Recall(Question):
         memory_class = type(subject) if is_module else subject
         test = recall_test(memory_class, seed=seed, progress=progress, **self.arguments())
         table = test.table.assign(target=[f'delay {d}' for d in test.table['delay']])
-        return Answer(self, test.truth, test.predicted, dict(delays=table), dict(seed=seed))
+        return Answer(self, test.truth, test.predicted, {'delays': table}, {'seed': seed})
 
 # %% ../../../nbs/06_evaluate/questions/05_memories.ipynb #2f57cefd
 DTYPES = 'float32', 'bfloat16'
@@ -133,11 +133,10 @@ class CostAnswer(Answer):
         """
         rows = []
         for cost in self.parts['costs'].itertuples():
-            ends = dict(mean=cost.value, low=np.maximum(cost.low, 0), high=cost.high)
-            for target, value in ends.items():
+            for target, value in ('mean', cost.value), ('low', np.maximum(cost.low, 0)), ('high', cost.high):
                 if target == 'mean' or value != cost.value:
-                    rows.append(dict(metric=cost.metric, target=target, value=value))
-        return self._score_table(rows, dict(study=study, task=task, method=method) | key)
+                    rows.append({'metric': cost.metric, 'target': target, 'value': value})
+        return self._score_table(rows, {'study': study, 'task': task, 'method': method} | key)
 
 
 @dataclass(frozen=True)
@@ -158,7 +157,7 @@ class Cost(Question):
 
     name = 'cost'
     cannot_tell = 'what a memory costs on another machine, or at another batch size or length'
-    quick = dict(batch=8, length=64, runs=2)
+    quick = {'batch': 8, 'length': 64, 'runs': 2}
     needs = 'memory'
     metrics = {
         'parameters': _size('Parameters', '', 'parameters'),
@@ -175,9 +174,9 @@ class Cost(Question):
         from srlviz.evaluate.memories.cost import profile_memory
 
         _check_memory(self, subject)
-        options = self.arguments() | dict(dtype=getattr(torch, self.dtype))
+        options = self.arguments() | {'dtype': getattr(torch, self.dtype)}
         costs = profile_memory(subject, seed=seed, **options)
-        return CostAnswer(self, _no_items(), _no_items(), dict(costs=costs), dict(seed=seed))
+        return CostAnswer(self, _no_items(), _no_items(), {'costs': costs}, {'seed': seed})
 
     @classmethod
     def answer_class(cls):
@@ -205,10 +204,10 @@ class Contamination(Question):
 
     name = 'contamination'
     cannot_tell = 'whether a long half-life is good: it may be memory that the task needs, or a failure to forget'
-    quick = dict(k=3)
+    quick = {'k': 3}
     needs = 'agent'
-    metrics = dict(
-        half_life=Metric(
+    metrics = {
+        'half_life': Metric(
             'Half-life of a disturbance',
             _of_part('half_lives', 'quantity', 'half_life'),
             better='lower',
@@ -216,7 +215,7 @@ class Contamination(Question):
             unit='steps',
             resampled=False,
         )
-    )
+    }
 
     def ask(self, subject, recording, *, seed=0, progress=True):
         """Measure an agent with a memory, or a memory, on a recording of observations that it accepts."""
@@ -225,7 +224,7 @@ class Contamination(Question):
         _check_agent(self, subject)
         table = contamination(subject, recording, self.k, self.kind, seed=seed)
         half_lives = half_life(table).rename_axis('quantity').reset_index()
-        return Answer(self, _no_items(), _no_items(), dict(steps=table, half_lives=half_lives), dict(seed=seed))
+        return Answer(self, _no_items(), _no_items(), {'steps': table, 'half_lives': half_lives}, {'seed': seed})
 
 
 @dataclass(frozen=True)
@@ -241,17 +240,17 @@ class CreditShare(Question):
 
     name = 'credit'
     cannot_tell = 'what an agent computes from the relevant observations; and they are known for a few tasks only'
-    quick = dict(by='gradient')
+    quick = {'by': 'gradient'}
     needs = 'agent'
-    metrics = dict(
-        credit_above_chance=Metric(
+    metrics = {
+        'credit_above_chance': Metric(
             'Credit on relevant observations, above chance',
             _of_part('shares', 'of', 'above'),
             low=-np.inf,
             chance=0.0,
             resampled=False,
         )
-    )
+    }
 
     def ask(self, subject, recording, *, seed=0, progress=True):
         """Measure an agent with a memory, on episodes of the task that it played."""
@@ -259,4 +258,4 @@ class CreditShare(Question):
 
         _check_agent(self, subject)
         shares = credit_scores(subject, recording, self.task, self.by)
-        return Answer(self, _no_items(), _no_items(), dict(shares=shares), dict(seed=seed))
+        return Answer(self, _no_items(), _no_items(), {'shares': shares}, {'seed': seed})

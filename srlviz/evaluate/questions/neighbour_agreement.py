@@ -47,13 +47,15 @@ class NeighbourAgreement(Question):
     cannot_tell = (
         'which codes represent a factor; all codes count in a distance, so that it misses a factor in few of many'
     )
-    quick = dict(n_queries=200)
-    metrics = dict(
-        above_chance=Metric(
+    quick = {'n_queries': 200}
+    metrics = {
+        'above_chance': Metric(
             'Equal neighbours, above chance', _column('above_chance'), low=-np.inf, chance=0.0, resampled=False
         ),
-        closer=Metric('Closer neighbours, above chance', _column('closer'), low=-np.inf, chance=0.0, resampled=False),
-    )
+        'closer': Metric(
+            'Closer neighbours, above chance', _column('closer'), low=-np.inf, chance=0.0, resampled=False
+        ),
+    }
 
     def fit(self, codes, factors, *, seed=0, progress=True):
         from srlviz.evaluate.neighbours import Neighbours, neighbour_agreement
@@ -66,8 +68,8 @@ class NeighbourAgreement(Question):
         scores = neighbour_agreement(
             neighbours, factors, k=self.k, apart=self.apart, n_queries=self.n_queries, seed=seed
         )
-        about = dict(n_codes=int(np.shape(codes['test'])[1]), norm=self.norm, seed=seed)
+        about = {'n_codes': int(np.shape(codes['test'])[1]), 'norm': self.norm, 'seed': seed}
         still = scores.loc[scores['above_chance'].isna(), 'factor']
         if len(still):
             about['unscored'] = dict.fromkeys(still, 'it is the same in all steps that were compared')
-        return Answer(self, table.iloc[:, :0], table.iloc[:, :0], dict(factors=scores), about)
+        return Answer(self, table.iloc[:, :0], table.iloc[:, :0], {'factors': scores}, about)

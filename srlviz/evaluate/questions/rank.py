@@ -98,27 +98,27 @@ class Rank(Question):
         'whether the directions that the codes use represent anything: noise has the highest rank, so that more '
         'directions are not simply better'
     )
-    metrics = dict(
-        effective_rank=_directions('Effective rank', 'effective_rank'),
-        participation_ratio=_directions('Participation ratio', 'participation_ratio'),
-        dead_codes=Metric('Dead codes (share)', _known('dead_codes'), better='lower', resampled=False),
-    )
+    metrics = {
+        'effective_rank': _directions('Effective rank', 'effective_rank'),
+        'participation_ratio': _directions('Participation ratio', 'participation_ratio'),
+        'dead_codes': Metric('Dead codes (share)', _known('dead_codes'), better='lower', resampled=False),
+    }
 
     def fit(self, codes, factors, *, seed=0, progress=True):
         x = np.asarray(codes['test'])
         n_codes = x.shape[1]
         singular, eigenvalues, is_constant = spectra(x, self.norm == 'standardize')
         table = factors['test'].iloc[:, :0]
-        parts = dict(
-            codes=pd.DataFrame(dict(code=np.arange(n_codes), std=x.std(0, np.float64), dead=is_constant)),
-            spectrum=pd.DataFrame(dict(singular_value=singular, eigenvalue=eigenvalues)),
-        )
-        about = dict(
-            n_codes=n_codes,
-            norm=self.norm,
-            seed=seed,
-            effective_rank=effective_rank(singular),
-            participation_ratio=participation_ratio(eigenvalues),
-            dead_codes=float(is_constant.mean()),
-        )
+        parts = {
+            'codes': pd.DataFrame({'code': np.arange(n_codes), 'std': x.std(0, np.float64), 'dead': is_constant}),
+            'spectrum': pd.DataFrame({'singular_value': singular, 'eigenvalue': eigenvalues}),
+        }
+        about = {
+            'n_codes': n_codes,
+            'norm': self.norm,
+            'seed': seed,
+            'effective_rank': effective_rank(singular),
+            'participation_ratio': participation_ratio(eigenvalues),
+            'dead_codes': float(is_constant.mean()),
+        }
         return Answer(self, table, table, parts, about)

@@ -18,6 +18,18 @@ from ...core.questions import Answer, Question
 from ..prediction.linear import constants, counted_once, fit_linear, skill, skills, varying, with_mean
 
 # %% ../../../nbs/06_evaluate/questions/07_regression.ipynb #a46325d0
+def _helps(residual: pd.Series, correction: pd.Series) -> bool:
+    "Whether a correction saves squared error over episodes, with 95% confidence; of one episode, its sign"
+    from scipy.stats import t
+
+    saved = residual**2 - (residual - correction) ** 2
+    if 'episode' in saved.index.names:
+        saved = saved.groupby(level='episode').sum()
+    n = len(saved)
+    bound = t.ppf(0.95, n - 1) * saved.std() / np.sqrt(n) if n > 1 else 0.0
+    return bool(saved.mean() > bound)
+
+# %% ../../../nbs/06_evaluate/questions/07_regression.ipynb #4802e376
 def _linear_r2(answer: Answer, draws: Draws) -> pd.DataFrame:
     return with_mean(skills(answer.truth, answer.parts['linear_predicted'], draws, answer.parts['constant']), answer)
 
@@ -50,13 +62,13 @@ class Regression(Question):
     name = 'regression'
     reads = 'numbers'
     cannot_tell = 'a factor that the codes lack from one that a larger network, or more rows, would find'
-    quick = dict(epochs=5)
+    quick = {'epochs': 5}
     example = 'approach'
-    metrics = dict(
-        r2_linear=Metric('R² (linear)', _linear_r2, low=-1.0, chance=0.0, is_knowledge=True),
-        r2_mlp=Metric('R² (MLP)', _network_r2, low=-1.0, chance=0.0, is_knowledge=True),
-        nonlinear_gain=Metric('Nonlinear gain', _gain, low=-2.0, high=2.0, attainable=False),
-    )
+    metrics = {
+        'r2_linear': Metric('R² (linear)', _linear_r2, low=-1.0, chance=0.0, is_knowledge=True),
+        'r2_mlp': Metric('R² (MLP)', _network_r2, low=-1.0, chance=0.0, is_knowledge=True),
+        'nonlinear_gain': Metric('Nonlinear gain', _gain, low=-2.0, high=2.0, attainable=False),
+    }
 
     def fit(self, codes, factors, *, seed=0, progress=True):
         from srlviz.evaluate.prediction.heads import fit_head, standardized
@@ -69,30 +81,28 @@ class Regression(Question):
         truth = {s: factors[s].astype(np.float64) for s in splits}
         heads = fit_linear(codes, truth)
         linear = {s: heads.predict(codes[s], truth[s].index) for s in splits}
-        parts = dict(linear_predicted=linear['test'].reset_index(drop=True), constant=constants(truth['probe']))
-        about = dict(n_codes=codes['test'].shape[1], seed=seed, left_out=left_out) | counted_once(truth['probe'])
+        parts = {'linear_predicted': linear['test'].reset_index(drop=True), 'constant': constants(truth['probe'])}
+        about = {'n_codes': codes['test'].shape[1], 'seed': seed, 'left_out': left_out} | counted_once(truth['probe'])
         if not self.epochs:
             return Answer(self, truth['test'], linear['test'], parts, about)
         residuals = {s: truth[s] - linear[s] for s in splits}
         std = residuals['probe'].std(ddof=0)
         std = std.where(std > 1e-9 * truth['probe'].std(ddof=0), 1)  # a factor that the line predicts without error
         scaled = {s: (table / std).to_numpy() for s, table in residuals.items()}
-        options = dict(n_hidden=self.n_hidden, epochs=self.epochs, patience=self.patience, batch_size=512, seed=seed)
-        found, history = fit_head('mlp', standardized(codes), scaled, progress=progress, label=self.name, **options)
+        found, history = fit_head(
+            'mlp',
+            standardized(codes),
+            scaled,
+            seed=seed,
+            n_hidden=self.n_hidden,
+            epochs=self.epochs,
+            patience=self.patience,
+            batch_size=512,
+            progress=progress,
+            label=self.name,
+        )
         corrections = {s: pd.DataFrame(found[s], truth[s].index, [*std.index]) * std for s in ('valid', 'test')}
         helps = [name for name in std.index if _helps(residuals['valid'][name], corrections['valid'][name])]
         predicted = linear['test'].copy()
         predicted[helps] += corrections['test'][helps]
-        return Answer(self, truth['test'], predicted, parts | dict(history=history), about | dict(network=helps))
-
-
-def _helps(residual: pd.Series, correction: pd.Series) -> bool:
-    "Whether a correction saves squared error over episodes, with 95% confidence; of one episode, its sign"
-    from scipy.stats import t
-
-    saved = residual**2 - (residual - correction) ** 2
-    if 'episode' in saved.index.names:
-        saved = saved.groupby(level='episode').sum()
-    n = len(saved)
-    bound = t.ppf(0.95, n - 1) * saved.std() / np.sqrt(n) if n > 1 else 0.0
-    return bool(saved.mean() > bound)
+        return Answer(self, truth['test'], predicted, parts | {'history': history}, about | {'network': helps})

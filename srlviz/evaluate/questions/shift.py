@@ -76,15 +76,15 @@ class Shift(Question):
         'codes that lose a factor in the other condition from codes that hold it in another form: fit a head there '
         'to find out'
     )
-    metrics = dict(
-        skill=Metric('Skill', _same, low=-1.0, chance=0.0, strata=_items_of_same, is_knowledge=True),
-        skill_shifted=Metric(
+    metrics = {
+        'skill': Metric('Skill', _same, low=-1.0, chance=0.0, strata=_items_of_same, is_knowledge=True),
+        'skill_shifted': Metric(
             'Skill under shift', _shifted, low=-1.0, chance=0.0, strata=_items_of_shifted, is_knowledge=True
         ),
-        drop=Metric(
+        'drop': Metric(
             'Drop under shift', _drop, better='lower', low=-2.0, high=2.0, attainable=False, strata=_items_of_both
         ),
-    )
+    }
 
     def fit(self, codes, factors, *, seed=0, progress=True):
         if 'shifted' not in codes:
@@ -96,9 +96,9 @@ class Shift(Question):
         heads = fit_linear(codes, factors)
         truth = pd.concat([factors['test'], factors['shifted']])
         tested = np.concatenate([codes['test'], codes['shifted']])
-        parts = dict(
-            shifted=np.repeat([False, True], [len(factors['test']), len(factors['shifted'])]),
-            constant=constants(factors['probe']),
-        )
-        about = dict(n_codes=tested.shape[1], seed=seed, left_out=left_out) | counted_once(factors['probe'])
+        parts = {
+            'shifted': np.repeat([False, True], [len(factors['test']), len(factors['shifted'])]),
+            'constant': constants(factors['probe']),
+        }
+        about = {'n_codes': tested.shape[1], 'seed': seed, 'left_out': left_out} | counted_once(factors['probe'])
         return Answer(self, truth, heads.predict(tested, truth.index), parts, about)

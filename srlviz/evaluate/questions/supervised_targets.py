@@ -70,23 +70,23 @@ class SupervisedTargets(Question):
     name = 'targets'
     cost = 'slow'
     cannot_tell = 'why a target is missed: the code may lack it, or the head may have too few windows to learn it'
-    quick = dict(head='linear', select='xeval')
+    quick = {'head': 'linear', 'select': 'xeval'}
     example = 'approach'
 
     def __post_init__(self):
         super().__post_init__()
         from srlviz.evaluate.prediction.heads import HEADS, NORMS, SELECT
 
-        for name, known in dict(head=HEADS, select=SELECT, norm=NORMS).items():
+        for name, known in {'head': HEADS, 'select': SELECT, 'norm': NORMS}.items():
             if getattr(self, name) not in known:
                 raise unknown(name, getattr(self, name), known)
 
-    metrics = dict(
-        mse=Metric('MSE', _mse, better='lower', high=np.inf, chance=None, mean_over=()),
-        r2=Metric('R²', _of_outputs('r2'), low=-np.inf, chance=0.0, resampled=False),
-        auroc=Metric('AUROC', _auroc, chance=0.5),
-        ece=Metric('calibration error', _calibration_errors, better='lower', resampled=False),
-    )
+    metrics = {
+        'mse': Metric('MSE', _mse, better='lower', high=np.inf, chance=None, mean_over=()),
+        'r2': Metric('R²', _of_outputs('r2'), low=-np.inf, chance=0.0, resampled=False),
+        'auroc': Metric('AUROC', _auroc, chance=0.5),
+        'ece': Metric('calibration error', _calibration_errors, better='lower', resampled=False),
+    }
 
     def targets(self, recording, progress: bool = False):
         """Compute the targets of a recording of landings; codes are of its `windows`."""

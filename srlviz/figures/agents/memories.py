@@ -114,12 +114,6 @@ def _log_ticks(low: float, high: float) -> dict[float, str]:
     return {v: f'{v / 1e6:g}M' if v >= 1e6 else f'{v / 1e3:g}k' if v >= 1e3 else f'{v:g}' for v in ticks}
 
 
-def _cost_words(r) -> str:
-    "The hover text of a cost"
-    value, low, high = (f'{v:,.0f}' if v >= 1000 else f'{v:.4g}' for v in (r.value, r.low, r.high))
-    return f'<b>{r.model}</b><br>{value}' + (f'<br>95% interval {low} to {high}' if r.low == r.low else '')
-
-
 def plot_cost(
     table: pd.DataFrame, *, metrics: Sequence[str] | None = None, highlight: str | None = None, title: str = ''
 ) -> go.Figure:
@@ -145,10 +139,15 @@ def plot_cost(
     models = list(rows[rows['metric'] == by].sort_values('value', kind='stable')['model'])
     models += [m for m in dict.fromkeys(rows['model']) if m not in models]
     check_names('model', [highlight] if highlight else None, models)
+    hover = []
+    for r in rows.itertuples():
+        value, low, high = (f'{v:,.0f}' if v >= 1000 else f'{v:.4g}' for v in (r.value, r.low, r.high))
+        interval = f'<br>95% interval {low} to {high}' if r.low == r.low else ''
+        hover.append(f'<b>{r.model}</b><br>{value}{interval}')
     marks = rows.assign(
         label=rows['model'],
         panel=rows['metric'],
-        hover=[_cost_words(r) for r in rows.itertuples()],
+        hover=hover,
         value=rows['value'].where(rows['value'] > 0),
         low=rows['low'].clip(lower=rows['value'] / 10),  # an interval may reach below zero
     )
@@ -329,13 +328,6 @@ def plot_saliency(
     return style(fig.update_layout(height=380, width=460, title=title, margin_t=44 if title else 16))
 
 # %% ../../../nbs/07_figures/agents/01_memories.ipynb #516ad112
-def _decades(weights: np.ndarray) -> list[float]:
-    "The range of a logarithmic axis: up to six powers of ten"
-    top = float(np.log10(max(weights.max(initial=0), 1e-30)))
-    low = float(np.log10(weights[weights > 0].min())) if (weights > 0).any() else top
-    return [max(low - 0.3, top - 6), top + 0.2]
-
-
 def plot_weights(weights, starts=None, *, other=None, names: Sequence[str] = ('', ''), log: bool = False) -> go.Figure:
     """Draw the weight of each input for one output.
 
@@ -373,7 +365,11 @@ def plot_weights(weights, starts=None, *, other=None, names: Sequence[str] = (''
     fig.update_xaxes(title='step s')
     fig.update_yaxes(title='weight')
     if log:
-        fig.update_yaxes(type='log', dtick=1, exponentformat='power', range=_decades(np.r_[bars, line]))
+        drawn = np.r_[bars, line]
+        top = float(np.log10(max(drawn.max(initial=0), 1e-30)))
+        low = float(np.log10(drawn[drawn > 0].min())) if (drawn > 0).any() else top
+        ends = [max(low - 0.3, top - 6), top + 0.2]  # at most six powers of ten
+        fig.update_yaxes(type='log', dtick=1, exponentformat='power', range=ends)
     else:
         fig.update_yaxes(rangemode='tozero', nticks=4)
     return style(fig.update_layout(height=220, showlegend=False))

@@ -22,7 +22,8 @@ from ..style import CATEGORIES, NO_VALUE, PALETTE
 from ..style import axis_name, category_color, category_key, pretty, style
 
 # %% ../../../nbs/07_figures/agents/00_rollouts.ipynb #06c04534
-_MAX_ROWS, _MAX_STEPS = 48, 600
+_MAX_ROWS = 48
+_MAX_STEPS = 600
 
 
 class Strip(NamedTuple):
@@ -106,14 +107,19 @@ def observation_strip(
     n_columns = spaces.flatdim(space)
     if not n_columns or n_columns != np.shape(vector)[1]:
         raise ValueError(f"vector has one column per number of {space} ({n_columns}), got {np.shape(vector)}")
-    columns, names, groups, value_names, at = [], [], [], {}, 0
+    columns = []
+    names = []
+    groups = []
+    value_names = {}
+    at = 0
     for k, (name, part) in enumerate(_parts(space, 'observation')):
         n = spaces.flatdim(part)
         piece = np.asarray(vector[:, at : at + n], float)
         at += n
         group = ''
         if isinstance(part, spaces.Discrete):
-            piece, group = piece.argmax(1)[:, None], 'codes'
+            piece = piece.argmax(1)[:, None]
+            group = 'codes'
             value_names |= _value_names(name, n, words if isinstance(words, Mapping) else {n: words[k]})
         columns.append(piece)
         width = piece.shape[1]
@@ -248,7 +254,8 @@ def _scaled(strip: Strip, pairs: Mapping[tuple, int]) -> np.ndarray:
         else:
             sets.setdefault(g or (i,), []).append(i)
     for at in sets.values():
-        low, high = np.nanmin(V[:, at]), np.nanmax(V[:, at])
+        low = np.nanmin(V[:, at])
+        high = np.nanmax(V[:, at])
         out[:, at] = (V[:, at] - low) / (high - low or 1) * (0.99 if strip.words else 1)  # 1 is the first category
     return out
 

@@ -637,7 +637,7 @@ def _arrow(dx: float, dy: float) -> str:
     return _ARROWS[round(np.arctan2(dy, dx) / (np.pi / 4)) % 8] if np.hypot(dx, dy) >= 0.5 else ''
 
 # %% ../../../nbs/07_figures/atari/01_codes.ipynb #6117afca
-_NO_EFFECT = dict(variable='', n_pixels=0, x0=-1, y0=-1, x1=-1, y1=-1, dx=np.nan, dy=np.nan)
+_NO_EFFECT = {'variable': '', 'n_pixels': 0, 'x0': -1, 'y0': -1, 'x1': -1, 'y1': -1, 'dx': np.nan, 'dy': np.nan}
 
 
 def no_effects(names: Mapping[int, Sequence[str]], n: int = 128) -> pd.DataFrame:

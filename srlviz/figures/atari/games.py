@@ -42,7 +42,8 @@ from ..scores.score_map import ScoreGrid, ScoreLayout, legible_ink, plot_scores,
 from ..style import LEGEND_RIGHT, SYMBOLS, color_bar, method_color, method_rank, pretty, style
 
 # %% ../../../nbs/07_figures/atari/00_games.ipynb #b93c67b9
-CONDITIONINGS, _DATA = ('raw', 'standardized', 'both'), ('random', 'ppo')
+CONDITIONINGS = ('raw', 'standardized', 'both')
+_DATA = ('random', 'ppo')
 
 
 def pick_scores(

@@ -4,8 +4,8 @@
 
 # %% auto #0
 __all__ = ['FAILURES', 'MEAN', 'output_words', 'encoder_label', 'has_chosen_width', 'label_words', 'pick_targets', 'heads',
-           'TargetGrid', 'target_rank', 'encoder_rank', 'target_grid', 'training_marks', 'plot_target_table',
-           'plot_target_ranking', 'plot_target_gains', 'r2_by_output', 'jitter', 'plot_predicted']
+           'TargetGrid', 'target_rank', 'encoder_rank', 'target_grid', 'plot_target_table', 'plot_target_ranking',
+           'plot_target_gains', 'r2_by_output', 'jitter', 'plot_predicted']
 
 # %% ../../../nbs/07_figures/landing/01_target_errors.ipynb #d25c34dc
 from collections.abc import Callable, Mapping, Sequence
@@ -28,22 +28,29 @@ from ..scores.score_map import ScoreGrid, ScoreLayout, cell_boxes, key_index, pl
 from ..style import method_color, method_rank, pretty, style
 
 # %% ../../../nbs/07_figures/landing/01_target_errors.ipynb #cd230b68
-_TARGETS = dict(wind='wind', turb='turbulence', land='landing', auto='next state', fail='failures', overall='overall')
-_TARGETS |= dict(auto_distinct='distinct next', mean='mean')  # not in the paper: columns that vary; all failures
-FAILURES = dict(
-    rel_engfir0='engine 1 fire',
-    rel_engfir1='engine 2 fire',
-    rel_gls='glide slope lost',
-    rel_bird_strike='bird strike',
-    rel_rwy_lites='runway lights out',
-    frm_ice='ice, left wing',
-    frm_ice2='ice, right wing',
-    rel_servo_ailn='aileron servo fails',
-    rel_servo_elev='elevator servo fails',
-    rel_servo_thro='throttle servo fails',
-    rel_engfai0='engine 1 out',
-    rel_engfai1='engine 2 out',
-)
+_TARGETS = {
+    'wind': 'wind',
+    'turb': 'turbulence',
+    'land': 'landing',
+    'auto': 'next state',
+    'fail': 'failures',
+    'overall': 'overall',
+}
+_TARGETS |= {'auto_distinct': 'distinct next', 'mean': 'mean'}  # not in the paper: columns that vary; all failures
+FAILURES = {
+    'rel_engfir0': 'engine 1 fire',
+    'rel_engfir1': 'engine 2 fire',
+    'rel_gls': 'glide slope lost',
+    'rel_bird_strike': 'bird strike',
+    'rel_rwy_lites': 'runway lights out',
+    'frm_ice': 'ice, left wing',
+    'frm_ice2': 'ice, right wing',
+    'rel_servo_ailn': 'aileron servo fails',
+    'rel_servo_elev': 'elevator servo fails',
+    'rel_servo_thro': 'throttle servo fails',
+    'rel_engfai0': 'engine 1 out',
+    'rel_engfai1': 'engine 2 out',
+}
 MEAN = 'mean_baseline'
 _TIERS = ('', 'sensors', 'quiet sensors', 'frames', 'frames+sensors', 'frames+quiet sensors')
 
@@ -65,7 +72,7 @@ def encoder_label(key: str | Sequence) -> str:
     if not (isinstance(key, tuple) and len(key) == 3 and isinstance(key[0], str)):
         raise ValueError(f"the key of an encoder is a name or (method, n_codes, inputs); got {key!r:.80}")
     method, n_codes, inputs = key
-    return method_label(dict(method=srlviz_name(method), inputs=inputs, n_codes=int(n_codes)))
+    return method_label({'method': srlviz_name(method), 'inputs': inputs, 'n_codes': int(n_codes)})
 
 
 def has_chosen_width(method: str) -> bool:
@@ -248,7 +255,7 @@ def _check_one_row_per_cell(rows):
 _MARKS = {'†': 'training had not converged', '‡': 'not recorded whether training converged'}
 
 
-def training_marks(scores: pd.DataFrame, encoders: Sequence[tuple]) -> dict[tuple, str]:
+def _training_marks(scores: pd.DataFrame, encoders: Sequence[tuple]) -> dict[tuple, str]:
     """Mark encoders of ours, (inputs, method, n_codes): '†' or '‡', as `_MARKS` explains; see `summarize_history`."""
     rows = scores[(scores['group'] == 'training') & (scores['metric'] == 'converged')]
     converged = rows.groupby(['inputs', 'method', 'n_codes'])['value'].min()  # of all seeds
@@ -427,7 +434,7 @@ def plot_target_table(
     if unscored:
         grids['ours'] = _with_empty(grids['ours'], unscored)
     tables = _tables_of(grids)
-    marks = training_marks(scores, grids['ours'].value.index) if 'ours' in grids else {}
+    marks = _training_marks(scores, grids['ours'].value.index) if 'ours' in grids else {}
     with_width = _shows_width(tables.value.index)
     headings = {inputs: inputs for inputs in tables.value.index.get_level_values(0) if inputs}
     headings |= {s: s for s in grids if len(grids) > 1}

@@ -31,7 +31,8 @@ def ranking_order(table: pd.DataFrame, better: str = 'higher') -> list[str]:
 def _hover(r, axis: str) -> str:
     "The hover text of a mark"
     series = f'<br>{r.series}' if getattr(r, 'series', '') else ''
-    low, high = getattr(r, 'low', np.nan), getattr(r, 'high', np.nan)
+    low = getattr(r, 'low', np.nan)
+    high = getattr(r, 'high', np.nan)
     between = f' ({number(low, 3)} to {number(high, 3)})' if low == low else ''
     few = few_units(getattr(r, 'n', np.nan), getattr(r, 'unit', 'unit'))
     return f'<b>{r.label}</b>{series}<br>{axis} <b>{number(r.value, 3)}</b>{between}' + (f'<br>of {few}' if few else '')
@@ -164,7 +165,8 @@ _BETWEEN = 60  # pixels between panels, for an axis and the next title
 
 def _spans(spans: pd.DataFrame, positions: Mapping) -> go.Scatter:
     "Gray bars on lines"
-    x, y = [], []
+    x = []
+    y = []
     for r in spans.itertuples():
         if r.label in positions:
             x += [r.low, r.high, None]
