@@ -255,7 +255,8 @@ def improve(network: nn.Module, optimizer: torch.optim.Optimizer, rows: dict, co
 
     Parameters
     ----------
-    rows : see `_learnable`
+    rows : tensors of R valid rows, each (R,): actions, log_probs, values, advantages, returns; and `obs` of all rows
+        (T*N, ...), with `at` (R,), the indices of the valid rows in it
     update : the number of the update, from 0
 
     Returns

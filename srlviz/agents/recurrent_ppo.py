@@ -110,9 +110,7 @@ def play(
     values = network.value(torch.cat(features, 1)).squeeze(-1)  # of all steps at once
     log_probs, _ = kind.judge(params.flatten(0, 1), actions.flatten(0, 1))
     next_starts = torch.from_numpy(envs.starts).to(device)[:, None]
-    value_of_current = network(_obs_rows(current, device)[:, None], state, next_starts)[
-        1
-    ]  # (N, 1), after the last step
+    _, value_of_current, _ = network(_obs_rows(current, device)[:, None], state, next_starts)  # (N, 1)
     next_values = torch.cat([values[:, 1:], value_of_current], 1).t().cpu().numpy().copy()  # (T, N)
     for t, rows, value in truncations:
         next_values[t, rows] = value

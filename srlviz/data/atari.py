@@ -254,16 +254,7 @@ _WORK_FOLDER = re.compile('srlviz-record-[0-9a-f]{12}')
 @contextmanager
 def _work_folder() -> Iterator[Path]:
     "A temporary folder for one recording; without a runtime folder for locks, a killed process leaves it behind"
-    with suppress(OSError):
-        for lock in runtime_folder().glob('srlviz-record-*.lock'):
-            with suppress(OSError, ValueError), open_lock(lock) as f:
-                if not lock_file(f):  # its process is alive
-                    continue
-                stale = Path(os.fsdecode(f.read(4096)))
-                if _is_work_folder(stale):
-                    shutil.rmtree(stale, ignore_errors=True)
-                if not _is_work_folder(stale):
-                    lock.unlink()
+    _remove_stale_work_folders()
     folder = Path(tempfile.gettempdir()).absolute() / f'srlviz-record-{uuid.uuid4().hex[:12]}'
     with ExitStack() as stack:
         with suppress(OSError):
@@ -292,6 +283,20 @@ def _locked(folder: Path) -> Iterator[None]:
                 lock.unlink(missing_ok=True)
     finally:
         new.unlink(missing_ok=True)
+
+
+def _remove_stale_work_folders() -> None:
+    "Remove the work folders of this user's killed processes, whose locks nobody holds"
+    with suppress(OSError):
+        for lock in runtime_folder().glob('srlviz-record-*.lock'):
+            with suppress(OSError, ValueError), open_lock(lock) as f:
+                if not lock_file(f):
+                    continue
+                folder = Path(os.fsdecode(f.read(4096)))
+                if _is_work_folder(folder):
+                    shutil.rmtree(folder, ignore_errors=True)
+                if not _is_work_folder(folder):
+                    lock.unlink()
 
 
 def _is_work_folder(folder: Path) -> bool:

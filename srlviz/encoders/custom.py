@@ -147,9 +147,9 @@ class _Network(Parameters):
         return _Network(net, self.read, self.batch_size, self.layer, self.maps)
 
     def __repr__(self):
-        arguments = (
-            vars(self.read) if self.layer is None else {'layer': self.layer, 'maps': self.maps} | vars(self.read)
-        )
+        arguments = vars(self.read)
+        if self.layer is not None:
+            arguments = {'layer': self.layer, 'maps': self.maps} | arguments
         return f"as_encoder({type(self.net).__name__}, {', '.join(f'{k}={v!r}' for k, v in arguments.items())})"
 
 

@@ -9,7 +9,6 @@ __all__ = ['same', 'Checked', 'check', 'require', 'score', 'without_solutions', 
 # %% ../../nbs/09_studies/13_course.ipynb #2dedb9ea
 import ast, dis, inspect, linecache, math, os, re, shutil, traceback
 from collections.abc import Callable, Iterable
-
 from copy import deepcopy
 from dataclasses import dataclass
 from html import escape

@@ -334,7 +334,7 @@ def _open_world(world, recording, widget, options):
         return _open_twins(world, recording, options)
     if widget and widget != 'FleetBrowser':  # which takes a table of flights as well
         return catalog_class('widgets', widget).of_world(world, recording, **options)
-    return _open_recording(world.sample() if recording is None else recording, None, widget, options)
+    return _open_recording(as_recording(world.sample()) if recording is None else recording, None, widget, options)
 
 
 _TWIN_ROWS = 4000  # of a recording without changes, at least

@@ -135,10 +135,11 @@ def _annotated_type(annotation: str, item: type | None = None):
         'date': Annotated[str, AfterValidator(_check_date)],
         'datetime': Annotated[str, AfterValidator(_check_datetime)],
         'bool': bool,
-        'str': Annotated[str, Strict()],
+        'str': Annotated[str, Strict()],  # refuses bytes; the others are not strict, as they convert text
         'dict': Annotated[dict, BeforeValidator(_parse_literal)],
         'Any': Annotated[Any, BeforeValidator(_parse_any)],
     }
+    # items of an unknown type stay as they are, such as lists; where no type is given, texts of literals are parsed
     item_type = types.get(item.__name__, Any) if item else types['Any']
     types['list'] = Annotated[list[item_type], BeforeValidator(_parse_list)]
     types['tuple'] = Annotated[tuple[item_type, ...], BeforeValidator(_parse_list)]
@@ -146,9 +147,11 @@ def _annotated_type(annotation: str, item: type | None = None):
     def union(nodes):
         members = [read(n) for n in nodes]
         kinds = [k for k in members if k is not None]
-        kinds.sort(key=lambda k: k == types['str'])  # text last
-        if len(kinds) < 2:  # pydantic has no order for None and one type
-            return Optional[kinds[0]] if kinds else None
+        if not kinds:
+            return None
+        if len(kinds) == 1:  # pydantic refuses a `union_mode` here
+            return Optional[kinds[0]]
+        kinds.sort(key=lambda k: k == types['str'])  # text last, as the first that fits is taken
         ordered = Annotated[Union[*kinds], Field(union_mode='left_to_right')]
         return Optional[ordered] if None in members else ordered
 
@@ -207,7 +210,11 @@ def parse_value(value, kind: str, default=None):
     if allows_none and (value is None or str(value).lower() == 'none'):
         return None
     items = {type(x) for x in default} if isinstance(default, (list, tuple)) else set()
-    item = items.pop() if len(items) == 1 else float if items == {int, float} else None
+    item = None  # the type of a list's items, if those of the default have one
+    if len(items) == 1:
+        item = items.pop()
+    elif items == {int, float}:
+        item = float
     if kind.startswith('list[') and isinstance(value, (bool, int, float)):
         value = [value]  # papermill's command passes a list of one number as the number
     try:
@@ -251,8 +258,8 @@ _MODULES = {Path: 'pathlib', datetime: 'datetime', date: 'datetime'}
 
 
 def _object_type(value, declared: dict) -> type | None:
-    "The type that a text stands for: Path, date or datetime, if its parameter is one and its default is no text"
-    if not isinstance(value, str) or isinstance(declared['default'], str):
+    "The type that a text stands for: Path, date or datetime, if its parameter is declared so; None for other values"
+    if not isinstance(value, str) or isinstance(declared['default'], str):  # with text as default, the study takes text
         return None
     return next((kind for kind in _MODULES if kind.__name__ in declared['type']), None)
 
@@ -267,7 +274,8 @@ def _parse_parameters(
     values : by name; Python values or text
     declared : as `study_parameters` returns them
     study : how errors name it
-    inert : see `inert_value`
+    inert : return texts for paths and dates, see `inert_value`, as a cell of the notebook holds them; by default return
+        objects, as for `take_parameters`, which runs inside the notebook
 
     Raises
     ------
@@ -290,6 +298,7 @@ def _parse_parameters(
                 parsed[name] = Path(value) if kind is Path else kind.fromisoformat(value)
         except ValueError as e:
             advice = ''
+            # papermill's option -p, and YAML, convert a text that looks like a number
             if isinstance(value, (bool, int, float)) and re.search('str|Path|list|date', declared[name]['type']):
                 advice = f'; a text such as 007 is given to papermill by -r {name} 007, and in YAML in quotation marks'
             raise ValueError(f"parameter {name} of {study} {e}{advice}") from None
@@ -345,13 +354,13 @@ def take_parameters(namespace: dict[str, Any]) -> None:
     """
     declared = {}
     given = set()
-    for source in filter(None, namespace.get('In', [])):
+    for source in filter(None, namespace.get('In', [])):  # in the order in which the cells ran
         with suppress(SyntaxError):
             if source.lstrip().startswith('# Parameters'):  # papermill's cell
                 given = {node.targets[0].id for node in ast.parse(source).body if isinstance(node, ast.Assign)}
             elif found := _declared_in(source):
                 declared = found
-                given = set()
+                given = set()  # the declared values replace those of an earlier cell of papermill's
     values = {name: namespace[name] for name in (*declared, *given) if name in namespace}
     namespace.update(_parse_parameters(values, declared, 'this study'))
     if 'out' in declared and namespace.get('out'):
@@ -382,7 +391,8 @@ class Progress:
 
     def start_cell(self, cell, cell_index: int):
         heading = self.headings.get(cell.id, self.heading)  # a cell of papermill's belongs to the current section
-        if heading in (self.heading, None) or cell.cell_type != 'code':
+        is_new = heading is not None and heading != self.heading
+        if not is_new or cell.cell_type != 'code':
             return
         self.close()
         self.heading = heading
@@ -451,7 +461,7 @@ def _kernel_manager(folder: Path, import_folders: list[str]):
         'TQDM_MININTERVAL': '0.5',
         'TQDM_NCOLS': str(min(100, max(40, columns() - 46))),
         'TQDM_NROWS': '20',
-        'PYDEVD_DISABLE_FILE_VALIDATION': '1',
+        'PYDEVD_DISABLE_FILE_VALIDATION': '1',  # or the debugger of ipykernel prints a warning of frozen modules
         'OMP_NUM_THREADS': os.environ.get('OMP_NUM_THREADS', ''),
         'PYTHONPATH': python_path,
     }
@@ -504,7 +514,8 @@ def is_result(path: Path, study: str) -> bool:
         metadata = read_json(path)['metadata']
         if 'srlviz' in metadata:
             return metadata['srlviz'].get('study') == study
-        papermill = metadata.get('papermill', {})  # 0.1.0 removed the paths, or left that of its temporary file
+        # 0.1.0 wrote only papermill's metadata: without its paths, or with that of the temporary file as output
+        papermill = metadata.get('papermill', {})
         if 'version' not in papermill:
             return False
         return 'input_path' not in papermill or str(papermill.get('output_path')).endswith(f'.{study}.part.ipynb')
@@ -529,7 +540,7 @@ def _check_free(path: Path, study: str, source: Path | None = None) -> None:
         raise FileExistsError(f"{path} is not a result of study {study} and would be overwritten; {advice}")
 
 # %% ../../nbs/09_studies/00_run.ipynb #19269b64
-_LOCK = '.srlviz-run.lock'  # not .lock: a study may record into the folder
+_LOCK = '.srlviz-run.lock'  # not .lock, which a study that records into the folder holds
 
 
 class StudyError(RuntimeError):
@@ -539,6 +550,7 @@ class StudyError(RuntimeError):
 @contextmanager
 def _temporary_notebook(out: Path, study: str) -> Iterator[Path]:
     "A new, empty file for the running notebook, deleted unless it was moved; also deletes files of killed runs."
+    # the second kind is of `to_html`, which writes the page with `atomic_path`
     pattern = rf'\.{re.escape(study)}(\.[0-9a-f]{{8}}\.part\.ipynb|\.html\.[0-9a-f]{{8}}\.html)'
     for p in out.iterdir():
         if re.fullmatch(pattern, p.name) and p.is_file() and not p.is_symlink():
@@ -604,7 +616,10 @@ def _texts(value) -> Iterator[str]:
 
 
 def _quotes_it(error: str, value, is_given: bool) -> int:
-    "How clearly an error has a text of a value: 3 in quotation marks, 2 as a word, which a default may share by chance"
+    """Score how clearly an error has a text of a value: 3 in quotation marks, 2 as a word, else 0.
+
+    Only a given value counts as a word: a default, such as 'all', may be in an error by chance.
+    """
     found = 0
     for text in _texts(value):
         if repr(text) in error:
@@ -631,10 +646,12 @@ def blamed_parameters(error: str, values: dict[str, Any], given: Collection[str]
     error = error.partition('choices:')[0]  # what would be right
     fits = {}
     for name, value in values.items():
-        # n must be, n=3, 'n', parameter n
+        # 1 if it is named: n must be, n=3, 'n', parameter n; up to 3 more if its text is there
         is_named = re.search(rf"\b{name}(=| must\b| is\b| has\b|')|\bparameter {name}\b", error) is not None
         fit = is_named + _quotes_it(error, value, name in given)
-        fits[name] = fit + (fit > 0 and name in given)
+        if fit and name in given:
+            fit += 1  # more likely than a default
+        fits[name] = fit
     best = max(fits.values(), default=0)
     if best:
         return [name for name, fit in fits.items() if fit == best]
@@ -776,7 +793,7 @@ def run_study(
     out = make_folder(out or values.get('out') or Path('runs') / study)
     if 'out' in declared:
         values['out'] = '.'
-    if file_size(out / _LOCK):
+    if file_size(out / _LOCK):  # a run's own lock is empty; the end of the run would delete a user's file
         raise FileExistsError(f"{out / _LOCK} is not the lock file of a run; choose another out, or move it")
     for path in _result_paths(out, study):
         _check_free(path, study, source)

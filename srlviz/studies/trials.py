@@ -91,13 +91,17 @@ class Study:
         return [name for name in PLACES if name in inspect.signature(self.trial).parameters]
 
 # %% ../../nbs/09_studies/06_trials.ipynb #8a59e164
+def _set_order(value) -> tuple:
+    "Sort key of the values of a set: numbers first, then text"
+    return isinstance(value, str), value if isinstance(value, (str, int, float)) else repr(value)
+
+
 def _plain_values(study: Study, name: str, values) -> list:
     "The values of one parameter of a grid, as JSON types"
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
         raise ValueError(f"{name} of the grid must be a list of values, such as [{values!r:.80}]")
     if isinstance(values, (set, frozenset)):
-        # numbers first, then text
-        values = sorted(values, key=lambda v: (isinstance(v, str), v if isinstance(v, (str, int, float)) else repr(v)))
+        values = sorted(values, key=_set_order)
     values = values.tolist() if isinstance(values, np.ndarray) and values.ndim else list(values)
     if not values:
         raise ValueError(f"{name} of the grid is an empty list: give at least one value, or leave it out")

@@ -62,19 +62,21 @@ class _Maps:
     def __init__(self, maps, recording: Recording):
         if not isinstance(maps, Mapping):
             maps = {'': maps}
-        self.by_method = {}  # encoder -> method of the map -> map
-        for method, of_method in maps.items():
-            if isinstance(of_method, Mapping):
-                self.by_method[str(method)] = dict(of_method)
-                continue
-            of_method = list(of_method) if isinstance(of_method, (list, tuple)) else [of_method]
-            for m in of_method:
-                if not hasattr(m, 'xy'):
-                    raise ValueError(f"maps must come from code_map(codes); got {type(m).__name__}")
-            self.by_method[str(method)] = {m.how: m for m in of_method}
+        self.by_method = {str(method): self._by_map_method(of) for method, of in maps.items()}
         if not self.by_method or not all(self.by_method.values()):
             raise ValueError(f"maps must not be empty; got {maps!r:.40}")
         self.check(recording)
+
+    @staticmethod
+    def _by_map_method(maps) -> dict:
+        """Return the maps of one encoder by method of the map."""
+        if isinstance(maps, Mapping):
+            return dict(maps)
+        maps = list(maps) if isinstance(maps, (list, tuple)) else [maps]
+        for m in maps:
+            if not hasattr(m, 'xy'):
+                raise ValueError(f"maps must come from code_map(codes); got {type(m).__name__}")
+        return {m.how: m for m in maps}
 
     def check(self, recording: Recording):
         """Raise a ValueError if a map is not one of all steps, or of all episodes, of a recording, in their order."""

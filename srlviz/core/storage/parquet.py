@@ -34,7 +34,7 @@ def _varint(b: bytes, i: int) -> tuple[int, int]:
     n = shift = 0
     while True:
         n = n | (b[i] & 127) << shift
-        shift = shift + 7
+        shift += 7
         more = b[i] > 127
         i += 1
         if not more:
@@ -106,7 +106,7 @@ def _pages(f: BinaryIO, chunk) -> Iterator[tuple[int, int, int, int]]:
             raise ValueError("a page declares a negative size")
         yield head[1], head[2], inner.get(1, 0), encoding
         at = at + size + head[3]
-        n = n + 1
+        n += 1
         if n > _MAX_PAGES:
             raise ValueError(f"a column has more than {_MAX_PAGES} pages")
 

@@ -97,6 +97,7 @@ class FramePCA(FrameEncoder):
             rows = np.unique(np.linspace(0, len(e) - 1, self.frames_per_episode).round().astype(int))
             frames.append(np.asarray(e.obs['frame'][rows]))
         x = np.concatenate(frames)  # (n, H, W, C) uint8
+        del frames
         max_codes = min(len(x), x[0].size)
         if not 1 <= self.n_codes <= max_codes:
             raise ValueError(

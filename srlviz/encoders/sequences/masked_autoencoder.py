@@ -50,7 +50,13 @@ class _PatchNet(SequenceNetwork):
         self.blocks = nn.ModuleList()
         for _ in range(layers):
             block = nn.TransformerEncoderLayer(
-                width, heads, 2 * width, dropout=0.0, activation='gelu', batch_first=True, norm_first=True
+                width,
+                heads,
+                dim_feedforward=2 * width,
+                dropout=0.0,
+                activation='gelu',
+                batch_first=True,
+                norm_first=True,
             )
             self.blocks.append(block)
         self.linear = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, n_codes))

@@ -1033,10 +1033,10 @@ def fly_approach(conditions: Conditions) -> Flight:
                 flight_log.add(seen, autopilot, world.values)
             if autopilot.phase < 2:
                 reason = _crash_in_air(seen)
-            elif previous_phase < 2:
-                reason = _crash_at_touchdown(autopilot.touchdown, run) or _crash_on_ground(seen, run)
             else:
-                reason = _crash_on_ground(seen, run)
+                if previous_phase < 2:
+                    reason = _crash_at_touchdown(autopilot.touchdown, run)
+                reason = reason or _crash_on_ground(seen, run)
             if reason:
                 outcome = 'crashed'
                 break

@@ -107,15 +107,15 @@ def beacons(conditions) -> tuple[Beacon, ...]:
     run = conditions.runway
     rng = generator(f'beacons of {run.airport}/{run.name}')
     crew = generator('crew', conditions.seed)
-    has_dme = 0 if rng.random() < 0.8 else np.nan
-    ils = Beacon('ILS', run.length + F.localizer_offset, 0.0, 3.0, run.ils_khz, F.ils_reach, AIM + has_dme, 120.0)
+    dme_x = AIM if rng.random() < 0.8 else np.nan  # of the ILS, which may have no DME
+    ils = Beacon('ILS', run.length + F.localizer_offset, 0.0, 3.0, run.ils_khz, F.ils_reach, dme_x, 120.0)
     vor = _vor(rng, 2e3, 30e3, 60)
     other = _somewhere(rng, 8e3, 40e3)
     outer = (-_MARKERS['outer'], 0.0)
     locator = Beacon('NDB', *outer, 0.0, int(rng.integers(200, 525)), F.ils_reach, *outer)
     ndb = Beacon('NDB', *other, 0.0, int(rng.integers(200, 525)), F.ils_reach, *other)
     fixes = [Beacon('GPS', x, 0.0, 0.0, 0, np.inf, x, 0.0) for x in (0.0, run.length / 2)]
-    dme = (ils if crew.random() < 0.5 and has_dme == 0 else vor)._replace(kind='DME')
+    dme = (ils if crew.random() < 0.5 and np.isfinite(dme_x) else vor)._replace(kind='DME')
     return ils, vor, locator, ndb, *fixes, dme, *(_vor(rng, 15e3, 90e3, 700) for _ in range(5))
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #9610f39c
@@ -153,8 +153,8 @@ def sight(flight, b: SimpleNamespace) -> SimpleNamespace:
 
     Returns
     -------
-    namespace of (T, 12) : distance (m over the ground), bearing (deg true), relative (deg from the nose), along (deg
-        from the course of the runway), has_signal (bool)
+    namespace of (T, 12) : distance (m over the ground), bearing (deg true), relative (bearing in deg from the nose),
+        along (bearing in deg from the direction of the runway), has_signal (bool)
     """
     log = flight.log
     run = flight.conditions.runway
@@ -162,11 +162,12 @@ def sight(flight, b: SimpleNamespace) -> SimpleNamespace:
     dy = b.y - log['y'][:, None]
     along = np.degrees(np.arctan2(dy, dx))
     distance = np.hypot(dx, dy)
-    horizon = F.horizon * (np.sqrt(np.maximum(log['height'], 0) + 4)[:, None] + np.sqrt(b.height + 4))
+    height = np.maximum(log['height'], 0)[:, None]
+    horizon = F.horizon * (np.sqrt(height + 4) + np.sqrt(b.height + 4))  # 4 m: never 0, see above
     clear = np.isin(b.kind, ['GPS', 'NDB']) | (distance < horizon)
     ahead = (b.kind != 'ILS') | (abs(along) < F.ils_sector)
     has_signal = powered(flight) & clear & ahead & (distance < b.reach)
-    relative = np.where(has_signal, turn(run.heading + along - log['psi'][:, None]), 90)  # a lost needle parks
+    relative = np.where(has_signal, turn(run.heading + along - log['psi'][:, None]), 90)  # parked without a signal
     return SimpleNamespace(
         distance=distance,
         has_signal=has_signal,
@@ -242,12 +243,16 @@ def _ranging(flight, s: SimpleNamespace, b: SimpleNamespace, error=0.0) -> tuple
     dz = np.where(b.kind == 'GPS', 0, b.height - log['height'][:, None])
     slant = np.sqrt(dx**2 + dy**2 + dz**2)
     in_range = s.has_signal & np.isfinite(slant)
+    # the rate of change of the range, m/s
     closing = np.where(in_range, dx * vx[:, None] + dy * vy[:, None] + dz * log['climb'][:, None], 0)
-    closing /= np.maximum(np.where(in_range, slant, 1), 1)  # m/s
-    speed = in_range * abs(np.where(b.kind == 'GPS', closing, lag(closing, F.dme_smooth)))
+    closing /= np.maximum(np.where(in_range, slant, 1), 1)
+    smooth = lag(closing, F.dme_smooth)  # a first-order low-pass filter of `approach`
+    speed = in_range * abs(np.where(b.kind == 'GPS', closing, smooth))
     slant = np.where(in_range, np.maximum(slant + error, 0), 0)
     timed = in_range & (speed >= F.dme_slow * KNOT)
-    return slant / NM, speed / KNOT, np.where(timed, slant / np.where(timed, speed, 1) / 60, 0), in_range
+    divisor = np.where(timed, speed, 1)  # 1 where the time is blank, so that nothing is divided by 0
+    minutes = np.where(timed, slant / divisor / 60, 0)
+    return slant / NM, speed / KNOT, minutes, in_range
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #dfa0d10e
 _MICROAMPS = 150.0  # of full scale of an ILS needle (ICAO Annex 10, volume I)
@@ -265,12 +270,12 @@ class Spread(NamedTuple):
 
 _ICAO = 'ICAO Doc 8168, volume II: {} at 95%; noise ours'
 _SPREADS = {
-    'ILS': Spread(4.92, 5.0, 1.0, 'uA', 'beam DTIC ADA021636, 13 flight-inspected facilities; receiver as the slope'),
-    'bends': Spread(2.47, 0, 0, 'uA', 'of a localizer; DTIC ADA021636, with a length of 399 m'),
+    'ILS': Spread(4.92, 5.0, 1.0, 'uA', 'beam: DTIC ADA021636, 13 flight-inspected facilities; receiver: as slope'),
+    'bends': Spread(2.47, 0, 0, 'uA', 'of a localizer: DTIC ADA021636, correlation length 399 m'),
     'slope': Spread(
-        11.6, 5.0, 2.0, 'uA', 'ICAO Doc 8168, volume II, table II-Att-1 (beacon 0.018 of the angle); noise ours'
+        11.6, 5.0, 2.0, 'uA', 'ICAO Doc 8168, volume II, table II-Att-1 (beacon: 0.018 of 3 degrees); noise ours'
     ),
-    'slope_bends': Spread(10.0, 0, 0, 'uA', 'of a glide slope; the same table, with the length of a localizer'),
+    'slope_bends': Spread(10.0, 0, 0, 'uA', 'of a glide slope: the same table; correlation length of a localizer'),
     'VOR': Spread(1.75, 1.35, 0.15, 'deg', _ICAO.format('station 3.5, receiver 2.7 deg')),
     'NDB': Spread(1.5, 2.7, 0.5, 'deg', _ICAO.format('station 3, receiver 5.4 deg')),
     'DME': Spread(
@@ -279,7 +284,7 @@ _SPREADS = {
     'GPS': Spread(0, 3.3, 0.3, 'm', 'SPS performance standard: 8 m at 95%, across and along; noise ours'),
     'GPS_up': Spread(0, 2.0, 0.3, 'm', 'ICAO Annex 10, volume I: 4 m at 95% for category I; noise ours'),
 }
-_BEND_LENGTH = 399.0  # m
+_BEND_LENGTH = 399.0  # m, correlation length of the bends
 _NOISE_TIME = 1.0  # s
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #6fc42ad6
@@ -289,27 +294,32 @@ LONGEST = int(TIME_LIMIT * HZ)  # maximum number of rows of a flight
 def waves(rng: np.random.Generator, size: float, length: float):
     """Draw a random function of a distance in m, with standard deviation `size` and correlation length `length`."""
     n = 24  # cosines
-    rough = np.tan(np.pi / 2 * rng.uniform(0, 0.97, n)) / length  # 1/m, for an exponential autocorrelation
+    # the tangent makes the frequencies half-Cauchy: cosines of such frequencies have the autocorrelation
+    # exp(-distance / length); 0.97 instead of 1 cuts off the tail, at 21 / length
+    frequency = np.tan(np.pi / 2 * rng.uniform(0, 0.97, n)) / length  # rad/m
     phase = rng.uniform(0, 2 * np.pi, n)
-    return lambda x: size * np.sqrt(2 / n) * np.cos(np.multiply.outer(x, rough) + phase).sum(-1)
+    return lambda x: size * np.sqrt(2 / n) * np.cos(np.multiply.outer(x, frequency) + phase).sum(-1)
 
 
 def around(rng: np.random.Generator, size: float):
     """Draw a smooth random function of a direction in degrees, with standard deviation `size`."""
-    turns = np.array([1, 2, 3, 9])
+    turns = np.array([1, 2, 3, 9])  # periods in a full circle
     phase = rng.uniform(0, 2 * np.pi, 4)
-    part = size * np.sqrt([0.8, 0.6, 0.4, 0.2])
+    part = size * np.sqrt([0.8, 0.6, 0.4, 0.2])  # their sum is 2, because a cosine has variance 1/2
     return lambda degrees: (part * np.cos(np.radians(np.multiply.outer(degrees, turns)) + phase)).sum(-1)
 
 
 def _hiss(rng: np.random.Generator, T: int, size) -> np.ndarray:
-    """Draw (T, k) low-pass filtered noise of standard deviations (k,); its start does not depend on T."""
+    """Draw (T, k) low-pass filtered noise of standard deviations (k,).
+
+    Drawn for the longest flight and then cut, so that neither these rows nor later numbers of `rng` depend on T.
+    """
     from scipy.signal import lfilter
 
     keep = np.exp(-1 / (HZ * _NOISE_TIME))
     size = np.atleast_1d(size)
     white = rng.normal(0, 1, (LONGEST, len(size)))[:T] * size
-    white[1:] *= np.sqrt(1 - keep**2)
+    white[1:] *= np.sqrt(1 - keep**2)  # all rows then have the standard deviation of the first
     return lfilter([1], [1, -keep], white, axis=0)
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #ecd847ae
@@ -336,16 +346,17 @@ def _beacon_errors(conditions, s: SimpleNamespace, b: SimpleNamespace, x) -> tup
     slope = bent('slope', 'slope_bends')
     off = []
     for kind, along in zip(b.kind, s.along.T):
-        curve = around(rng, _SPREADS[kind].beacon)  # drawn for each set, so that the numbers after it stay the same
+        # drawn for each set, needed or not, so that the numbers of the next sets do not depend on its kind
+        curve = around(rng, _SPREADS[kind].beacon)
         if kind == 'ILS':
             off.append(beam)
         elif kind in ('VOR', 'NDB'):
             off.append(curve(along))
         else:
             off.append(0 * x)
-    late = rng.normal(0, _SPREADS['DME'].beacon, 12) * (b.kind != 'GPS')
-    late[DME] = late[NAV1 if b.khz[DME] == b.khz[NAV1] else NAV2]  # they have one beacon
-    return np.stack(off, 1), late, slope
+    delay = rng.normal(0, _SPREADS['DME'].beacon, 12) * (b.kind != 'GPS')  # of the answer of the DME, as a range in m
+    delay[DME] = delay[NAV1 if b.khz[DME] == b.khz[NAV1] else NAV2]  # they have one beacon
+    return np.stack(off, 1), delay, slope
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #44376719
 def errors(flight, s: SimpleNamespace, b: SimpleNamespace) -> SimpleNamespace:
@@ -365,15 +376,17 @@ def errors(flight, s: SimpleNamespace, b: SimpleNamespace) -> SimpleNamespace:
         constant = _spreads(kinds, 'receiver') * rng.normal(size=len(kinds))
         return constant + _hiss(rng, T, _spreads(kinds, 'noise'))
 
-    beam, late, slope = _beacon_errors(c, s, b, log['x'])
+    beam, delay, slope = _beacon_errors(c, s, b, log['x'])
+    # of each set in the unit of its kind: uA (ILS), deg (VOR, NDB) or m (GPS, across the track; DME, replaced below)
     off = beam + receiver_error(b.kind)
-    range_ = late + receiver_error(np.where(b.kind == 'GPS', 'GPS', 'DME'))
+    range_ = delay + receiver_error(np.where(b.kind == 'GPS', 'GPS', 'DME'))
     up = np.zeros((T, 12))
     up[:, NAV1] = (slope + receiver_error(['slope'])[:, 0]) / _MICROAMPS
     up[:, GPS : _GPS2 + 1] = receiver_error(['GPS_up'] * 2) / F.gps_glide
     gps_angle = np.degrees(np.arctan2(off, np.maximum(s.distance, 1)))
     width = localizer_width(c.runway.length) / _MICROAMPS  # deg/uA
     angle = np.where(b.kind == 'ILS', off * width, np.where(b.kind == 'GPS', gps_angle, off))
+    # a DME measures no direction: the set shows that of the receiver tuned to its beacon
     angle[:, DME] = angle[:, NAV1 if b.khz[DME] == b.khz[NAV1] else NAV2]
     return SimpleNamespace(angle=angle, range=range_, slope=up)
 
@@ -398,13 +411,14 @@ def _reception(flight) -> SimpleNamespace:
 
     Returns
     -------
-    reception : a namespace of (T, 12) arrays
-        `has_signal`, `slope`, `has_dme`, `power`: bool, whether there is a signal, a glide slope, a distance, power
+    reception : a namespace of (T, 12) arrays, but `b` and `scale`
+        `has_signal`, `has_slope`, `has_dme`, `power`: bool, whether there is a signal, a glide slope, a distance, power
         `kind`: type of the beacon received;  `bearing`, `radial`: deg magnetic;  `relative`: deg from the nose
         `vdef`: dots;  `miles`: nm;  `knots`: kt;  `minutes`
         `knob`, `course` (deg magnetic), `hdef` (dots), `to` (0 off, 1 to, 2 from): pairs, left and right pilot
         `vacuum`, `electric`, `AHARS` (deg): pairs too, courses of the knobs against the heading card of that gyro
-        and of `b` (the beacons, (12,) each) and `scale` (T,): full scale of the GPS needle, m
+        `b`: the beacons, a namespace of (12,) arrays
+        `scale`: (T,), full scale of the GPS needle, m
     """
     c = flight.conditions
     tuned = beacons(c)
@@ -416,7 +430,7 @@ def _reception(flight) -> SimpleNamespace:
     s.relative = turn(s.relative + off.angle * s.has_signal)
     knob, course = _courses(c, tuned)
     shown = [needles(c, s, b, k) for k in course]
-    vdef, slope = glide(flight, s.has_signal, off.slope)
+    vdef, has_slope = glide(flight, s.has_signal, off.slope)
     miles, knots, minutes, has_dme = _ranging(flight, s, b, off.range)
     shape = s.has_signal.shape
     heading = {
@@ -435,7 +449,7 @@ def _reception(flight) -> SimpleNamespace:
         hdef=[h for h, _ in shown],
         to=[f for _, f in shown],
         vdef=vdef,
-        slope=slope,
+        has_slope=has_slope,
         miles=miles,
         knots=knots,
         minutes=minutes,
@@ -513,7 +527,7 @@ def _pointing(r: SimpleNamespace) -> dict:
     of_sets = {
         'bearing_deg_mag': r.bearing,
         'relative_bearing_deg': r.relative,
-        'flag_glideslope': ~r.slope,
+        'flag_glideslope': ~r.has_slope,
         'has_dme': r.has_dme,
         'dme_distance_nm': r.miles,
         'dme_speed_kts': r.knots,
@@ -544,6 +558,7 @@ def _pointing(r: SimpleNamespace) -> dict:
         'gps_relative_heading_electric_deg_copilot': r.electric[1][:, GPS],
         'gps_relative_heading_AHARS_deg_pilot': r.AHARS[0][:, GPS],
         'gps_relative_heading_AHARS_deg_copilot': r.AHARS[1][:, GPS],
+        # of gps2 the paper's columns, as far as they are known, have only three of the six
         'gps2_relative_heading_vacuum_deg_pilot': r.vacuum[0][:, _GPS2],
         'gps2_relative_heading_vacuum_deg_copilot': r.vacuum[1][:, _GPS2],
         'gps2_relative_heading_electric_deg_pilot': r.electric[0][:, _GPS2],
@@ -565,9 +580,9 @@ def _situation(flight, r: SimpleNamespace) -> dict:
             'dme_distance_nm': r.miles,
             'dme_speed_kts': r.knots,
             'dme_time_min': r.minutes,
-            'flag_glideslope': ~r.slope,
+            'flag_glideslope': ~r.has_slope,
             'display_horizontal': r.has_signal,
-            'display_vertical': r.slope,
+            'display_vertical': r.has_slope,
             'relative_heading_vacuum_deg': r.vacuum[k],
             'relative_heading_electric_deg': r.electric[k],
             'relative_heading_AHARS_deg': r.AHARS[k],
@@ -590,7 +605,7 @@ def _legacy_columns(r: SimpleNamespace, conditions) -> dict:
     for name, i in {'nav1': NAV1, 'nav2': NAV2, 'gps': GPS}.items():
         out |= {
             f'{name}_dir_degt': r.relative[:, i],
-            f'{name}_slope_degt': ANGLE * r.slope[:, i],
+            f'{name}_slope_degt': ANGLE * r.has_slope[:, i],
             f'{name}_hdef_dot': r.hdef[0][:, i],
             f'{name}_hdef_dot2': r.hdef[1][:, i],
             f'{name}_vdef_dot': r.vdef[:, i],
@@ -608,7 +623,7 @@ def _legacy_columns(r: SimpleNamespace, conditions) -> dict:
             f'{name}_cardinal_dir': r.radial[:, i],
             f'{name}_cardinal_dir2': r.radial[:, i],
             f'{name}_freq_hz': hz[i],
-            f'{name}_CDI': r.slope[:, i],
+            f'{name}_CDI': r.has_slope[:, i],
             f'{name}_has_dme': r.has_dme[:, i],
         }
     out |= {
@@ -617,7 +632,7 @@ def _legacy_columns(r: SimpleNamespace, conditions) -> dict:
         'gps_course_degtm': r.course[0][:, GPS],
         'gps_course_degtm2': r.course[1][:, GPS],
         'gps_hdef_nm_per_dot': r.scale / NM / DOTS,
-        'gps_has_glideslope': r.slope[:, GPS],
+        'gps_has_glideslope': r.has_slope[:, GPS],
         'dme_dir_degt': r.relative[:, DME],
         'dme_freq_hz': hz[DME],
         'dme_stdby_freq_hz': hz[NAV1] + hz[NAV2] - hz[DME],  # of the two, that to which it is not tuned
@@ -632,7 +647,8 @@ def markers(flight) -> dict[str, np.ndarray]:
     """Whether the aircraft is over each marker (`over_outer_marker`) and its lamp is lit (`outer_marker_lit`)."""
     t, x, y, height = (flight.log[k] for k in ('t', 'x', 'y', 'height'))
     out = {}
-    for (name, distance), (rate, on) in zip(_MARKERS.items(), ((2, 0.75), (1.58, 0.6), (6, 0.5))):
+    keying = ((2, 0.75), (1.58, 0.6), (6, 0.5))  # flashes a second of each lamp, and the share of the time it is lit
+    for (name, distance), (rate, on) in zip(_MARKERS.items(), keying):
         over = (abs(x + distance) < 60 + 0.8 * height) & (abs(y) < 200 + height)
         out |= {f'over_{name}_marker': over, f'{name}_marker_lit': over & (t * rate % 1 < on)}
     return out
@@ -752,15 +768,16 @@ def _engaged(flight) -> SimpleNamespace:
         loc_armed=on & ~loc,
         gs_armed=on & ~gs & (log['rel_gls'] == 0),
         vertical=on & ~gs & (log['rel_gls'] > 0),
-        director=log['phase'] < 2,
+        director=log['phase'] < 2,  # in the approach and the flare
         servos=on & (log['rel_servo_ailn'] == 0) & (log['rel_servo_elev'] == 0),
         levers=log['rel_servo_thro'] == 0,
     )
 
 
 def _held(value, on) -> np.ndarray:
-    "`value` at the last moment before `on`, held while `on`."
-    return value[np.maximum.accumulate(np.where(on, 0, np.arange(len(on))))]
+    "`value`, held while `on` as it was in the last row before; that of row 0 if `on` from the start."
+    last_off = np.maximum.accumulate(np.where(on, 0, np.arange(len(on))))  # of each row: the last row that was not `on`
+    return value[last_off]
 
 
 def _modes(m: SimpleNamespace) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -782,20 +799,20 @@ def dials(flight) -> SimpleNamespace:
     Returns
     -------
     namespace : altitude (ft) and missed_heading of the missed approach, heading of the runway (deg magnetic), vvi (T,)
-        (vertical speed, ft/min), slope (T,) (altitude of the glide slope, ft), left (whether the left side is active)
+        (vertical speed, ft/min), slope_altitude (T,) (of the glide slope, ft), left (whether the left side is active)
     """
     c = flight.conditions
     log = flight.log
     rng = generator('dials', c.seed)
     missed = 100 * round(c.runway.elevation / FOOT / 100 + rng.choice([20, 25, 30, 40]))
-    slope = (c.runway.elevation + np.maximum(AIM - log['x'], 0) * SLOPE) / FOOT
+    slope_altitude = (c.runway.elevation + np.maximum(AIM - log['x'], 0) * SLOPE) / FOOT
     course = round(c.runway.magnetic)
     return SimpleNamespace(
         altitude=missed,
         heading=course % 360,
         missed_heading=(course + int(rng.choice([-30, -20, 0, 20, 30]))) % 360,
         vvi=np.round(log['climb_cmd'] * 60 / FOOT, -1),
-        slope=slope,
+        slope_altitude=slope_altitude,
         left=rng.random() < 0.7,
     )
 
@@ -845,7 +862,7 @@ def _autopilot_columns(flight) -> dict:
         'vvi_dial_fpm': d.vvi,
         'altitude_dial_ft': d.altitude,
         'altitude_hold_ft': _held(log['altitude'], m.gs | m.vertical) / FOOT,
-        'altitude_vnav_ft': d.slope,
+        'altitude_vnav_ft': d.slope_altitude,
         'sync_hold_pitch_deg': _held(log['theta'], m.on),
         'sync_hold_roll_deg': _held(log['phi'], m.on),
         'flight_director_pitch_deg': pitch,
@@ -917,7 +934,7 @@ def other_columns(flight) -> dict:
         'hydraulic_quantity': first,
         'hydraulic_quantity2': second,
     }
-    return named('cockpit/misc', markers(flight) | rows)
+    return named('cockpit/misc', markers(flight) | rows)  # X-Plane has the markers here and among the radios
 
 # %% ../../../nbs/01_envs/landing/03_radios.ipynb #9f56d113
 GROUPS = {
@@ -926,7 +943,7 @@ GROUPS = {
     'tcas': _tcas_columns,
     'EFIS': _efis_columns,
     'autopilot': _autopilot_columns,
-    'clocks': _clock_columns,
+    'clocks': _clock_columns,  # the groups clock_timer and time
     'other': other_columns,
 }
 

@@ -217,8 +217,8 @@ def gauges(flight: Flight) -> dict:
     def noise(size):
         return _noise(rng, T, size, 2)
 
-    ice = np.stack([log['frm_ice'], log['frm_ice2']], 1)  # in the tubes of the pilot and the copilot
-    v = lag(log['airspeed'], 0.4)[:, None] * (1 - 0.08 * lag(ice, 5.0))
+    in_tubes = np.stack([log['frm_ice'], log['frm_ice2']], 1)  # ice in those of the pilot and the copilot
+    v = lag(log['airspeed'], 0.4)[:, None] * (1 - 0.08 * lag(in_tubes, 5.0))
     v = v + _noise(_rng(flight, 'pitot'), T, (0.15, 0.2), 2)
     misc = {k.rpartition('/')[2]: x for k, x in radios.other_columns(flight).items()}
     set_to = np.array([misc['barometer_setting'], misc['barometer_setting2']])  # inches of mercury

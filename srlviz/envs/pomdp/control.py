@@ -274,7 +274,7 @@ class PositionOnlyCartPole(POMDP):
         x, y = _draw_cart(panel, position, angle, 'true')
         panel.arrow((x, y + 26), (x + 34 * velocity, y + 26), 'vermilion', 2)
         if e['t']:
-            panel.icon(x + (40, -40)[e['action'][0]], y, self.action_names[e['action'][0]], 16, 'chosen')
+            panel.icon(x + (40, -40)[e['action'][0]], y, ('left', 'right')[e['action'][0]], 16, 'chosen')
         for i, (k, v) in enumerate(zip(_GAUGES, e['state'])):
             _draw_gauge(panel, 203 + 18 * i, k, _in_units(k, v), *_GAUGES[k], 'true')
         panel.caption(_pole_verdict(e))

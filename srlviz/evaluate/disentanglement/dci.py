@@ -123,7 +123,7 @@ def boosted_importance(
         raise ValueError(
             f"factor {names[constant[0]]!r} has one value only in the {len(y_train):,} training rows; leave it out"
         )
-    rows = draw_rows(len(x_train), n_train, seed, y_train.T)
+    rows = draw_rows(len(x_train), n_train, seed, keep=y_train.T)  # a row of each class stays
     x_train = np.asarray(x_train, np.float32)[rows]
     y_train = y_train[rows]
     x_test = np.asarray(x_test, np.float32)
@@ -132,16 +132,19 @@ def boosted_importance(
     predicted = np.empty_like(y_test)
     for j in Bar(range(y_train.shape[1]), desc='boosting', unit='factor', disable=not progress):
         trees = GradientBoostingClassifier(random_state=seed).fit(x_train, y_train[:, j])
-        importance[:, j] = np.abs(trees.feature_importances_)
+        importance[:, j] = np.abs(trees.feature_importances_)  # abs as in the library; they are >= 0 anyway
         fitted[:, j] = trees.predict(x_train)
         predicted[:, j] = trees.predict(x_test)
     return importance, (fitted == y_train).mean(0), (predicted == y_test).mean(0), predicted
 
 # %% ../../../nbs/06_evaluate/disentanglement/05_dci.ipynb #a035fc18
 class DCI(Answer):
-    """Disentanglement, completeness and accuracy as disentanglement_lib has them: an Answer of `DislibDCI`.
+    """Disentanglement, completeness and accuracy as disentanglement_lib has them.
 
-    parts : importance (n_codes, n_factors); accuracies (factor, test, train)
+    The Answer of the question `DislibDCI` of `srlviz.evaluate.questions.factor_regression`. Its scores are
+    computed from two tables; it keeps no single predictions, so `truth` and `predicted` have no columns.
+
+    parts : importance (n_codes, n_factors); accuracies (one row per factor; columns 'test' and 'train')
     """
 
     @property
@@ -211,14 +214,16 @@ def dci(
 
     Source: see `dislib_disentanglement`.
     """
+    # a single name stays text: unlike a name in a list, it has to be a factor
     categories = categories if isinstance(categories, str) else tuple(categories)
     question = question_named('dci', {'bins': bins, 'categories': categories, 'n_train': n_train})
+    # permuted=False: the chance level would need a second fit
     return question.answer(codes, factors, seed=seed, progress=progress, permuted=False)
 
 
 def fit_dci(question: Question, codes: Mapping, factors: Mapping, *, seed: int = 0, progress: bool = True) -> DCI:
     """Answer a `DislibDCI`; see `dci`."""
-    inputs = check_inputs(codes, factors, question.categories)
+    inputs = check_inputs(codes, factors, question.categories)  # AlignedCodes: codes x and factors table, by split
     learn = inputs.table['probe']
     test = inputs.table['test']
     y = {}
@@ -239,6 +244,7 @@ def fit_dci(question: Question, codes: Mapping, factors: Mapping, *, seed: int =
     )
     R = pd.DataFrame(R, columns=inputs.names)
     accuracies = pd.DataFrame({'test': tested, 'train': learned}, inputs.names)
-    none = test.iloc[:, :0]
+    none = test.iloc[:, :0]  # no columns: DCI keeps no predictions
+    # columns of the score table; trees do not depend on the scale of a code, so norm is 'none'
     about = {'n_codes': len(R), 'norm': 'none', 'protocol': 'dci', 'seed': int(seed)}
     return DCI(question, none, none, {'importance': R, 'accuracies': accuracies}, about)

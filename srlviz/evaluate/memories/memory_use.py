@@ -352,7 +352,8 @@ def contaminate(
             replacement = np.asarray(kind(rng, k), np.float32)
         elif kind == 'episode':
             other = rows[(i + rng.integers(1, len(rows))) % len(rows)]
-            replacement = other[:k, : other.shape[1] if space is None else spaces.flatdim(space)]
+            n_columns = other.shape[1] if space is None else spaces.flatdim(space)
+            replacement = other[:k, :n_columns]
         else:
             space.seed(int(rng.integers(2**31)))
             drawn = [spaces.flatten(space, space.sample()) for _ in range(k)]

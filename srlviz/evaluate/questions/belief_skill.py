@@ -111,8 +111,8 @@ def _skill(error: str, constant: str):
             raise ValueError("beliefs are resampled over episodes; use over='episode'")
         counts = draws.counts[:, unit]  # of each episode in each resample, (n_resamples, n_episodes)
         factors = answer.parts['columns']['factor'].to_numpy()
-        names, number = np.unique(factors, return_inverse=True)
-        to_factor = (number[:, None] == np.arange(len(names))).astype(np.float64)  # (n_columns, n_factors)
+        names, factor_of = np.unique(factors, return_inverse=True)
+        to_factor = (factor_of[:, None] == np.arange(len(names))).astype(np.float64)  # (n_columns, n_factors)
 
         def total(name):
             return counts @ answer.parts['sums'][:, :, _SUMS.index(name)] @ to_factor  # (n_resamples, n_factors)

@@ -54,13 +54,14 @@ def mmer_trial(
     return and return_se, on built-in tasks only
     """
     from srlviz.agents.recurrent_ppo import PRESETS, recurrent_ppo, task_id, task_name
-    from srlviz.evaluate.questions.agent_returns import Returns
 
     if method in LINES:
         if task_name(task) is None:
             return []
         returns = random_returns(task, 1000, seed) if method == 'random' else oracle_returns(task, 100, seed)
         return line_rows(task, method, returns, seed)
+
+    from srlviz.evaluate.questions.agent_returns import Returns
 
     checkpoint = Path(out) / 'checkpoint.pt'
     config = _config(preset, budget, seed, ppo)

@@ -232,8 +232,10 @@ class BeliefMicroscope(Explorer):
             known = self.play.factors
         elif name == 'kind':
             known = [*CHANGE_KINDS]
+        elif name == 'method':
+            known = [*self._openers]
         else:
-            known = [*([''] if name == 'second' else []), *self._openers]
+            known = ['', *self._openers]
         if not value and (name == 'second' or not self.factor):  # not chosen yet
             return value
         try:
@@ -317,7 +319,7 @@ class BeliefMicroscope(Explorer):
         return int(value)
 
     def _move_to(self, t: int):
-        "Move the cursor to a row; an edited episode may be longer than the one without edits, where it then ends"
+        "Move the cursor to a row; beyond the end of the shown episode, which edits may shorten, to its last row"
         with self.quietly():
             self.t = min(t, len(self.course[self.method]) - 1)
 

@@ -66,6 +66,8 @@ from .environment_explorer import Rollout, WorldPlayer, step_table
 from ..views import PlotView
 
 # %% ../../../nbs/08_widgets/agents/03_mmer_dashboard.ipynb #bccc57fd
+# of `srlviz.evaluate.returns`; mmer_split has no bias of the maximum: half of the episodes choose the epoch, and the
+# other half give its return
 _METRICS = ('mmer', 'final_return', 'mmer_split')
 _TAGS = ('diagnostic', 'control', 'noisy', 'game', 'navigation')
 _SHOW_WORDS = {'ours': 'ours', 'paper': 'the paper’s', 'difference': 'ours minus the paper’s'}
@@ -113,7 +115,10 @@ class _ReturnTable:
                 self._tags[alias] = tuple(getattr(env, 'tags', ()))
         names = scores['task'].map({t: srlviz_name(t) for t in scores['task'].unique()})
         self._of_task = {t: part for t, part in scores.groupby(names) if t in set(rows['task'])}
-        self._in_paper = {t: {*(part['source'] == 'paper')} for t, part in rows.groupby('task')}
+        self._sources = {}  # of each task: 'ours', 'paper' or both
+        for task, part in rows.groupby('task'):
+            is_paper = part['source'] == 'paper'
+            self._sources[task] = set(is_paper.map({True: 'paper', False: 'ours'}))
         ours = rows[rows['source'] != 'paper']
         if not len(ours):
             self.shows = ['paper']
@@ -146,9 +151,9 @@ class _ReturnTable:
         return tasks
 
     def measured(self, tasks: Sequence[str], show: str) -> list[str]:
-        """List those of some tasks that have a score to show: ours, the paper's, or both."""
-        in_paper = {'ours': {False}, 'paper': {True}, 'difference': {False, True}}[show]
-        return [t for t in tasks if self._in_paper.get(t, set()) >= in_paper]
+        """List those of some tasks that have a score to show: ours or the paper's; for a difference both."""
+        needed = {'ours', 'paper'} if show == 'difference' else {show}
+        return [t for t in tasks if self._sources.get(t, set()) >= needed]
 
     def of_task(self, task: str) -> pd.DataFrame:
         """Return all rows of a task, with its learning curves."""
@@ -182,9 +187,10 @@ class Agents:
         """Find the key of an agent by task and label of the memory; None if there is none."""
         if (task, label) in self.found:
             return task, label
-        name, variant = split_method(label)
-        observes_state = 'state' in variant.split(' · ')  # another agent than that of the plain name
-        return (task, name) if (task, name) in self.found and not observes_state else None
+        name = split_method(label)[0]
+        # the agent of 'GRU' also plays for its variants, such as 'GRU · d64'; but not for 'GRU · state', which observes
+        # the hidden state
+        return (task, name) if (task, name) in self.found and not sees_state(label) else None
 
     def of(self, task: str, label: str):
         """Return the agent of a task and a memory, loaded if it is a file."""
@@ -298,10 +304,12 @@ def _probe_states(
     return pd.DataFrame(values), pd.DataFrame(rows)
 
 # %% ../../../nbs/08_widgets/agents/03_mmer_dashboard.ipynb #82fb99b0
-_MAX_STEPS = 2000  # of an episode of a third-party environment
+_MAX_STEPS = 2000  # of the shown episode of a third-party environment
+_MIN_EPISODES, _MAX_EPISODES = 6, 200  # played in all with a probe: the shown one, and those to train on
 
 
 def _is_ours(env: gymnasium.Env) -> bool:
+    "Whether an environment is one of our tasks: only these have `plain_space`, the space of what they observe"
     return hasattr(env.unwrapped, 'plain_space')
 
 
@@ -324,7 +332,7 @@ def _watched_env(task: str, flat: bool) -> gymnasium.Env:
 
 
 def play_agent(task: str, agent, *, seed: int = 0, probe: Callable | None = None, flat: bool = True) -> Played:
-    """Play one episode to show, and, to train a probe, more until 4,000 steps.
+    """Play one episode to show, and, to train a probe, five or more until 4,000 steps, at most 199.
 
     Parameters
     ----------
@@ -341,13 +349,15 @@ def play_agent(task: str, agent, *, seed: int = 0, probe: Callable | None = None
     recorder = Recorder(env, frames=rendered)
     max_steps = None if _is_ours(env) else _MAX_STEPS
     episode = play_episode(recorder, policy, seed=episode_seed(seed, 0), max_steps=max_steps)
-    rollout = Rollout(episode, recorder.instant())
+    rollout = Rollout(episode, recorder.instant())  # what follows the last action is no row of the episode
     if not rollout.episode.factors:
         probe = None
     if isinstance(agent, str) or not hasattr(agent, 'encode'):
         return Played(env, rollout, None, None, None)
     episodes = [rollout.episode]
-    while probe and (sum(map(len, episodes[1:])) < _PROBE_STEPS or len(episodes) < 6) and len(episodes) < 200:
+    while probe and len(episodes) < _MAX_EPISODES:
+        if len(episodes) >= _MIN_EPISODES and sum(map(len, episodes[1:])) >= _PROBE_STEPS:
+            break
         episodes.append(play_episode(recorder, policy, seed=episode_seed(seed, len(episodes))))
     states = [np.asarray(s) for s in agent.encode(gather_episodes(env, episodes, policy='agent'))]
     if not probe or not states[0].shape[1]:
@@ -390,9 +400,12 @@ def played_film(played: Played) -> DrawnFrames | np.ndarray | None:
     if film is None:
         return None
     if isinstance(film, DrawnFrames):
+        # drawn again from the records, now with the hidden state beside the observation
         return DrawnFrames(played.env.unwrapped, film.records, reveal=True)
-    stacked = film.shape[1] < film.shape[-1]  # (T + 1, k, H, W): the newest of k frames
-    return film[:, -1] if stacked else film
+    # an agent may observe stacks of its last k frames, (T + 1, k, H, W); k is small, as are the 3 colours of pictures,
+    # which come last
+    are_stacks = film.shape[1] < film.shape[-1]
+    return film[:, -1] if are_stacks else film  # the newest frame of each stack
 
 
 def _plot_played(played: Played, *, only: str = '', **how) -> go.Figure:
@@ -455,21 +468,23 @@ class _Choice(NamedTuple):
 
 # %% ../../../nbs/08_widgets/agents/03_mmer_dashboard.ipynb #d254a74e
 def _one_source(table: _ReturnTable, choice: _Choice) -> tuple[pd.DataFrame, list[str], list[str]]:
-    """Pick the scores of one source, and its memories and tasks; beside the other source, the tasks that both have.
+    """Pick the scores of the shown source, and those of the chosen memories and tasks that it has.
 
-    Agents that see the hidden state have no place among those that do not.
+    To show 'difference', the scores of both sources are picked. Agents that see the hidden state are left out: they
+    need no memory. If no memory or no task is left, the choice is returned as it is, with all scores.
     """
     scores = table.scores
     one = scores if choice.show == 'difference' else scores[(scores['source'] == 'paper') == (choice.show == 'paper')]
-    one = one[one['inputs'] != 'state']
+    one = one[one['inputs'] != 'state']  # a plain name, 'GRU', would pick these rows, too
     held = one[(one['target'] == 'return') & one['metric'].isin(['mmer', choice.metric])]
-    there = (
-        {srlviz_name(name) for name in held['method'].unique()},
-        {srlviz_name(name) for name in held['task'].unique()},
-    )
-    methods = [m for m in choice.methods if split_method(m)[0] in there[0] and not sees_state(m)]
-    tasks = [t for t in choice.tasks if srlviz_name(t) in there[1]]
-    return (one, methods, tasks) if methods and tasks else (scores, list(choice.methods), list(choice.tasks))
+    held_methods = {srlviz_name(name) for name in held['method'].unique()}
+    held_tasks = {srlviz_name(name) for name in held['task'].unique()}
+    # and labels of agents that see the state name no row any more
+    methods = [m for m in choice.methods if split_method(m)[0] in held_methods and not sees_state(m)]
+    tasks = [t for t in choice.tasks if srlviz_name(t) in held_tasks]
+    if not methods or not tasks:
+        return scores, list(choice.methods), list(choice.tasks)
+    return one, methods, tasks
 
 
 def _plot_ranking(table: _ReturnTable, choice: _Choice) -> go.Figure:
@@ -497,6 +512,7 @@ def _interval_figure(found: pd.DataFrame, choice: _Choice, *, notes: Sequence[st
 
     look : axis, title and others of `plot_intervals`
     """
+    # task, source and memory, which `MMERDashboard.read_press` reads
     found = found.assign(data=[['all', choice.show, label] for label in found['label']])
     whiskers = ['whiskers: 95% interval, over tasks'] if found['low'].notna().any() else []
     return plot_intervals(found, highlight=[choice.method], notes=[*notes, *whiskers], **look)
@@ -521,8 +537,9 @@ def _plot_improvement(table: _ReturnTable, choice: _Choice) -> go.Figure:
     rows = []
     for label, of_label in returns.items():
         if label != chosen:
-            whole = probability_of_improvement(of_label, returns[chosen], over='task').iloc[-1]
-            rows.append({'label': label, 'value': whole['probability'], 'low': whole['low'], 'high': whole['high']})
+            by_task = probability_of_improvement(of_label, returns[chosen], over='task')
+            mean = by_task.iloc[-1]  # the last row is the mean of all tasks
+            rows.append({'label': label, 'value': mean['probability'], 'low': mean['low'], 'high': mean['high']})
     if not rows:
         raise ValueError(f'no other memory has tasks in common with {chosen}')
     n = len(returns[chosen])
@@ -596,7 +613,7 @@ def _plot_overview(table: _ReturnTable, choice: _Choice, marked=(), **size: int)
                 **size,
             )
     except ValueError as problem:
-        return blank_figure(str(problem).partition(';')[0])
+        return blank_figure(str(problem).partition(';')[0])  # after it follows which argument to change
     if size:
         fig.update_layout(width=None, title_font_size=14)
         fig.layout.height = min(fig.layout.height, size.get('height', fig.layout.height))
@@ -660,18 +677,24 @@ def _bars_figure(of_task: pd.DataFrame, choice: _Choice, methods: Sequence[str],
 
 
 def _detail_figures(table: _ReturnTable, choice: _Choice, half: bool = False) -> list[go.Figure]:
-    """Draw the curves and the bars of a task, or a memory on all tasks; with `half` together as high as the map."""
+    """Draw the curves and the bars of a task, or a memory on all tasks; with `half` together as high as the map.
+
+    The lines of the bars become narrower, down to 9 pixels, until the curves have their smallest height. The curves
+    take what the bars leave, up to their largest height.
+    """
     if choice.task == 'all':
         return [_memory_figure(table, choice, half).update_layout(title_font_size=14)]
     of_task = table.of_task(choice.task)
-    methods = [m for m in choice.methods if m != choice.method] + [choice.method]
+    methods = [m for m in choice.methods if m != choice.method]
+    methods.append(choice.method)  # it is drawn even if it is not among the shown memories
     curves = _curves_figure(of_task, choice, methods)
     bars = _bars_figure(of_task, choice, methods)
     n_bars = len(bars.layout.yaxis.tickvals or ())
     if half and n_bars:
         height = _HALF_PAGE['height'] - _WATCH
-        line = int(np.clip(19 + (height - _MIN_CURVES - bars.layout.height) / n_bars, 9, 19))
-        bars = _bars_figure(of_task, choice, methods, line)
+        spare = height - _MIN_CURVES - bars.layout.height  # below 0 if the bars are too high
+        line = int(np.clip(19 + spare / n_bars, 9, 19))
+        bars = _bars_figure(of_task, choice, methods, line)  # again: their number and height are known only now
         if curves.data:
             height = int(np.clip(height - bars.layout.height, _MIN_CURVES, _MAX_CURVES))
             curves.update_layout(height=height, margin_b=48, showlegend=False)
@@ -726,6 +749,7 @@ class _AgentView:
 
 # %% ../../../nbs/08_widgets/agents/03_mmer_dashboard.ipynb #b6419f51
 _HINT = 'Click a cell or a dot to see its curves and its task, a mean (or the menu Task) to see a memory on all tasks.'
+# in parentheses in the map, crosses among the marks of other figures, open circles in the comparison with the paper
 _COMPARABLE = (
     ' MMER is the largest mean return of an epoch: of {}. popgym changed some tasks after the paper: its scores there '
     '(in parentheses, crosses, open circles) cannot be compared with ours.'
@@ -756,6 +780,7 @@ class MMERDashboard(Board, Explorer):
     `BeliefMicroscope`), seed (of its episode), factor (the only one or group to show, '' for all).
     """
 
+    # `read` converts other names of a value, such as the paper's, to ours; menus of place 'cell' stay with the stage
     choices = (
         Choice('view', 'View', _shown_views, _word, width=205),
         Choice('show', 'Scores', lambda b: b.table.shows, _word, width=205),
@@ -831,7 +856,7 @@ class MMERDashboard(Board, Explorer):
     def fits(cls, results: Results) -> int:
         scores = results.scores
         is_return = (scores['target'] == 'return') & scores['metric'].isin(_METRICS)
-        return 5 * (not results.questions and is_return.any())
+        return 5 * (not results.questions and is_return.any())  # more than any other board returns
 
     @traitlets.validate('methods', 'factor')
     def _is_known(self, proposal):
@@ -936,7 +961,7 @@ class MMERDashboard(Board, Explorer):
         """Show the agent in place of the returns, or its memory under the microscope, or the returns again."""
         with self.quietly():
             self.editing = self.editing and self.playing
-        self.show_stage(self.playing)
+        self.show_stage(self.playing)  # and the buttons above it, which stay when the microscope replaces the stage
         self._show_hint()
         if self.editing:
             self._edit()

@@ -321,7 +321,7 @@ def code_words(env: gymnasium.Env) -> Mapping[int, Sequence[str]] | Sequence[Seq
 
 
 HIDDEN = 'Hidden state'  # name of a strip
-INTERACTION = 'Observations and actions'  # of another
+INTERACTION = 'Observations and actions'  # name of another strip
 
 
 def rollout_strips(

@@ -164,18 +164,8 @@ def _plot_pair(at: PairLosses, part: str, k: int, cell: tuple[int, int], **look)
     episode, t = at.pairs[k]
     losses = at.losses[part]
     captions = [f'before: episode {episode}, t {t - 1}', f'now: t {t}', f'mean of {len(at.pairs)} pairs']
-    return plot_loss_map(
-        losses[k],
-        at.previous[k],
-        at.current[k],
-        mean=losses.mean(0),
-        chance=at.chance,
-        stride=at.stride,
-        field=at.field,
-        captions=captions,
-        cell=cell,
-        **look,
-    )
+    look |= {'chance': at.chance, 'stride': at.stride, 'field': at.field, 'captions': captions, 'cell': cell}
+    return plot_loss_map(losses[k], at.previous[k], at.current[k], mean=losses.mean(0), **look)
 
 
 def _plot_place(at: PairLosses, part: str, k: int, cell: tuple[int, int], **look) -> go.Figure:

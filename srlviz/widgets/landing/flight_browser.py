@@ -323,28 +323,14 @@ class _FlightPaths:
         if reading.posed:
             against = over.episode if over is not None and over.posed else None
 
+            look = {'events': reading.events, 'hz': info.hz, 'beams': info.beams, 'against': against, 'words': word}
+
             def plot_profile():
-                profile = plot_descent(
-                    reading.episode,
-                    events=reading.events,
-                    hz=info.hz,
-                    beams=info.beams,
-                    against=against,
-                    words=word,
-                    height=128,
-                )
+                profile = plot_descent(reading.episode, height=128, **look)
                 return profile.update_layout(margin_b=22).update_xaxes(title=None)  # the map has the same
 
             def plot_path():
-                path = plot_map(
-                    reading.episode,
-                    events=reading.events,
-                    hz=info.hz,
-                    beams=info.beams,
-                    against=against,
-                    words=word,
-                    height=134,
-                )
+                path = plot_map(reading.episode, height=134, **look)
                 return path.update_yaxes(title='right (m)')
 
             self.profile.draw(plot_profile)
