@@ -505,20 +505,13 @@ def _result_paths(out: str | Path, study: str) -> list[Path]:
 
 
 def is_result(path: Path, study: str) -> bool:
-    """Check whether `run_study` has written a file for this study, with this version or 0.1.0."""
+    """Check whether `run_study` has written a file for this study."""
     if path.is_symlink():
         return False
     with suppress(ValueError, OSError, AttributeError, KeyError, TypeError):
         if path.suffix == '.html':
             return is_srlviz_page(path)
-        metadata = read_json(path)['metadata']
-        if 'srlviz' in metadata:
-            return metadata['srlviz'].get('study') == study
-        # 0.1.0 wrote only papermill's metadata: without its paths, or with that of the temporary file as output
-        papermill = metadata.get('papermill', {})
-        if 'version' not in papermill:
-            return False
-        return 'input_path' not in papermill or str(papermill.get('output_path')).endswith(f'.{study}.part.ipynb')
+        return read_json(path)['metadata']['srlviz']['study'] == study
     return False
 
 

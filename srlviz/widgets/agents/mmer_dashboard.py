@@ -395,17 +395,14 @@ def played_strips(played: Played, only: str = '') -> dict[str, Strip]:
 
 
 def played_film(played: Played) -> DrawnFrames | np.ndarray | None:
-    """Return the frames of a `Played`, (T + 1, H, W[, 3]); None if its environment renders none."""
+    """Return the frames of a `Played`, (T + 1, H, W[, C]); None if its environment renders none."""
     film = with_end(*played.rollout).obs.get('frame')
     if film is None:
         return None
     if isinstance(film, DrawnFrames):
         # drawn again from the records, now with the hidden state beside the observation
         return DrawnFrames(played.env.unwrapped, film.records, reveal=True)
-    # an agent may observe stacks of its last k frames, (T + 1, k, H, W); k is small, as are the 3 colours of pictures,
-    # which come last
-    are_stacks = film.shape[1] < film.shape[-1]
-    return film[:, -1] if are_stacks else film  # the newest frame of each stack
+    return film
 
 
 def _plot_played(played: Played, *, only: str = '', **how) -> go.Figure:
